@@ -1,0 +1,173 @@
+"""What threadline refuses, and how it says so.
+
+The class is the code, the first line of its docstring is the sentence, `status` is what a door
+answers with. An error is raised with facts, so that a program can read what a person can read.
+
+>>> error = InvalidInput("the sequence must not be negative.", sequence=-3)
+>>> str(error)
+'The request is not acceptable: the sequence must not be negative.'
+>>> error.code, error.status, error.facts
+('invalid_input', 400, {'sequence': -3})
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class ThreadlineError(Exception):
+    """Threadline could not do what was asked."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "threadline_error"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.code = _CAMEL.sub("_", cls.__name__).lower()
+
+    def __init__(self, detail: str = "", **facts: Any) -> None:
+        sentence = (type(self).__doc__ or "").strip().split("\n")[0]
+        if detail.startswith("("):
+            message = f"{sentence} {detail}"
+        elif detail:
+            message = f"{sentence.rstrip('.')}: {detail}"
+        else:
+            message = sentence
+        super().__init__(message)
+        self.detail = detail
+        self.facts = facts
+
+
+class InvalidInput(ThreadlineError):
+    """The request is not acceptable."""
+
+    status = 400
+
+
+class InvalidConversation(InvalidInput):
+    """The conversation's address is not complete."""
+
+
+class KindMismatch(ThreadlineError):
+    """The conversation is known under another kind."""
+
+    status = 409
+
+
+class TooLarge(ThreadlineError):
+    """The content is larger than allowed."""
+
+    status = 413
+
+
+class NotFound(ThreadlineError):
+    """There is no such thing, or it is not yours to know."""
+
+    status = 404
+
+
+class MembershipNotFound(NotFound):
+    """The session is not a member of this conversation."""
+
+
+class SessionNotFound(NotFound):
+    """No session has this name."""
+
+
+class SessionRetired(ThreadlineError):
+    """The session was retired."""
+
+    status = 410
+
+
+class Unauthorized(ThreadlineError):
+    """This caller may not do that."""
+
+    status = 403
+
+
+class HydrationPending(ThreadlineError):
+    """The conversation's history is being imported; try again when that is done."""
+
+    status = 409
+
+
+class HydrationConflict(ThreadlineError):
+    """The import window does not allow that."""
+
+    status = 409
+
+
+class HistorySwept(HydrationConflict):
+    """Retention already removed the beginning; nothing can be put in front of it."""
+
+
+class StaleToken(HydrationConflict):
+    """The import window belongs to somebody else by now."""
+
+
+class BindingConflict(ThreadlineError):
+    """The conversation is bound to another session."""
+
+    status = 409
+
+
+class HandleConflict(ThreadlineError):
+    """The handle means another participant here."""
+
+    status = 409
+
+
+class RevisionRefused(ThreadlineError):
+    """Only the author may revise a message."""
+
+    status = 403
+
+
+class OutcomeUnknown(ThreadlineError):
+    """The connection was lost while committing; it is not known whether the change was kept."""
+
+    status = 503
+
+
+class StoreUnavailable(ThreadlineError):
+    """The store cannot be reached at the moment."""
+
+    status = 503
+
+
+class StoreBusy(ThreadlineError):
+    """Another threadline server holds this store."""
+
+    status = 503
+
+
+class StoreFull(ThreadlineError):
+    """The disk is full; nothing was written."""
+
+    status = 507
+
+
+class StoreDamaged(ThreadlineError):
+    """The database is damaged or is no threadline store."""
+
+
+class SchemaNewer(ThreadlineError):
+    """The database was written by a newer threadline."""
+
+
+class WrongKey(ThreadlineError):
+    """The store was made with another key."""
+
+
+class ArchiveError(ThreadlineError):
+    """The export cannot be imported."""
+
+    status = 400
+
+
+class ConfigError(ThreadlineError):
+    """The settings are not right."""

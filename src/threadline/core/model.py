@@ -375,7 +375,7 @@ class Membership:
     """One session in one conversation. `joined_sequence` is the head when this stint began.
 
     `gate` is set while the stint began inside a gated import: its joining is then computed again
-    when the import closes.
+    when the import closes. `handles` are the names the session speaks under here.
     """
 
     conversation: int
@@ -387,6 +387,7 @@ class Membership:
     override: Policy | None = None
     closed_at: datetime | None = None
     evicted: bool = False
+    handles: tuple[str, ...] = ()
     gate: int | None = None
     metadata: Metadata = field(default_factory=dict)
 
@@ -407,7 +408,6 @@ class Group:
 
     mode: GroupMode = GroupMode.OPEN
     default_handle: str | None = None
-    last_addressed_handle: str | None = None
     fan_out: FanOut = FanOut()
     metadata: Metadata = field(default_factory=dict)
 
@@ -452,7 +452,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a conversation's row holds beside its counters: all that changes seldom."""
+    """What a conversation's row holds beside its counters: all that changes seldom.
+
+    `roster` counts the changes of the participants, `parent_roster` is the parent's when its
+    participants were last enrolled here: a difference says that enrolment has to be repaired.
+    """
 
     created_at: datetime
     title: str = ""
@@ -468,9 +472,12 @@ class About:
     max_age: timedelta | None = None
     members: int = 0
     group: Group | None = None
+    roster: int = 0
+    last_addressed_handle: str | None = None
     binding: Binding | None = None
     generation: int = 0
     parent: int | None = None
+    parent_roster: int | None = None
     thread_root: str | None = None
     budget: Mapping[str, int] = field(default_factory=dict)
     held: int = 0

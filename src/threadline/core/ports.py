@@ -1,0 +1,235 @@
+"""The ports: what the core asks of the world, in the core's words.
+
+A store runs stories. A story says what it needs, the store loads that, the story decides over what
+was loaded, the store saves what it decided and commits. Stories that arrive while a commit is in
+flight are gathered into one batch, so a decision must be pure: it may be made again.
+
+Asking `Loaded` for a row that nobody loaded raises `Missing`; the store loads it and lets the story
+decide again. `needs` and `more` are therefore about speed, never about being right.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from threadline.core.model import (
+    Conversation,
+    Held,
+    Known,
+    Membership,
+    Participant,
+    Session,
+    TranscriptRecord,
+)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noun(Generic[K, V]):
+    """A kind of row: its name is the name of the file that holds its SQL."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ADDRESS: Noun[str, int] = Noun("addresses")
+CONVERSATION: Noun[int, Conversation] = Noun("conversations")
+MEMBER: Noun[tuple[int, int], Membership] = Noun("members")
+PARTICIPANT: Noun[tuple[int, str], Participant] = Noun("participants")
+KNOWN: Noun[tuple[int, bytes], Known] = Noun("ids")
+RECORD: Noun[tuple[int, int], TranscriptRecord] = Noun("records")
+HELD: Noun[tuple[int, bytes], Held] = Noun("holds")
+SESSION: Noun[int, Session] = Noun("sessions")
+NAME: Noun[tuple[str, str], int] = Noun("names")
+ROUTE: Noun[tuple[str, str, str], int] = Noun("routes")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query(Generic[T]):
+    """A named question that answers with several rows; `of` says what the rows are."""
+
+    name: str
+    of: Noun[Any, Any] | None = None
+
+
+RECORDS_AFTER: Query[TranscriptRecord] = Query("records.after", RECORD)
+RECORDS_BEFORE: Query[TranscriptRecord] = Query("records.before", RECORD)
+LAG: Query[tuple[int]] = Query("records.lag")
+REVISIONS: Query[tuple[int, int, str]] = Query("revisions.of")
+REVISIONS_IN: Query[tuple[bytes, int, int, str]] = Query("revisions.among")
+HELD_FIRST: Query[Held] = Query("holds.first", HELD)
+GATED_MEMBERS: Query[Membership] = Query("members.gated", MEMBER)
+MEMBERS_OF: Query[Membership] = Query("members.of_conversation", MEMBER)
+MEMBERSHIPS_OF: Query[tuple[int, int]] = Query("members.of_session")
+PARTICIPANTS_OF: Query[Participant] = Query("participants.of_conversation", PARTICIPANT)
+CONVERSATIONS: Query[Conversation] = Query("conversations.page", CONVERSATION)
+BOUND_TO: Query[Conversation] = Query("conversations.bound_to", CONVERSATION)
+DUE: Query[Conversation] = Query("conversations.due", CONVERSATION)
+SWEEPABLE: Query[Conversation] = Query("conversations.retained", CONVERSATION)
+SESSIONS: Query[Session] = Query("sessions.page", SESSION)
+SWEPT: Query[tuple[int]] = Query("records.older_than")
+PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
+SEARCH: Query[tuple[int, int]] = Query("search.find")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One question with its arguments, in the order its SQL numbers them."""
+
+    query: Query[T]
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(slots=True)
+class Needs:
+    """What a story wants loaded: `take` and `peek` are refs as text, `rows` are keys by kind.
+
+    A conversation that is taken is locked until the commit; one that is peeked is only read.
+    Rows under `hold` are locked as well: members whose cursor or grants move, sessions that end.
+    """
+
+    take: tuple[str, ...] = ()
+    take_ids: tuple[int, ...] = ()
+    peek: tuple[str, ...] = ()
+    hold: list[tuple[Noun[Any, Any], Any]] = field(default_factory=list)
+    rows: list[tuple[Noun[Any, Any], Any]] = field(default_factory=list)
+    pages: list[Page[Any]] = field(default_factory=list)
+
+
+NO_NEEDS = Needs()
+
+
+class Missing(Exception):
+    """A decision asked for something that was not loaded yet."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__(needs)
+        self.needs = needs
+
+
+class Loaded(Protocol):
+    """What was loaded, with the changes of the stories decided before in the same batch."""
+
+    def get(self, noun: Noun[K, V], key: K) -> V | None:
+        """The row under this key, None where there is none. Raises `Missing`."""
+
+    def page(self, page: Page[T]) -> list[T]:
+        """The answer to a question. Raises `Missing`."""
+
+    def taken(self, ref: str) -> Conversation | None:
+        """The conversation at this address, locked. Raises `Missing`."""
+
+    def peeked(self, ref: str) -> Conversation | None:
+        """The conversation at this address, only read. Raises `Missing`."""
+
+    def id_key(self, space: str, message_id: str) -> bytes:
+        """The keyed hash a message id is stored under."""
+
+    def fresh(self) -> int:
+        """A new surrogate id, never given before."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a story decided to write. Nothing in it is visible before the commit."""
+
+    rows: list[tuple[Noun[Any, Any], Any, Any]] = field(default_factory=list)
+    records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
+    blanked: list[tuple[int, int]] = field(default_factory=list)
+    revisions: list[tuple[int, bytes, int, int, str]] = field(default_factory=list)
+    swept: list[tuple[int, int]] = field(default_factory=list)
+    conversations: set[int] = field(default_factory=set)
+    sessions: set[int] = field(default_factory=set)
+
+    def put(self, noun: Noun[K, V], key: K, value: V | None) -> None:
+        """Write a row; None removes it."""
+        self.rows.append((noun, key, value))
+
+    def append(self, conversation: int, record: TranscriptRecord) -> None:
+        """Add a record to a transcript and ring its bell."""
+        self.records.append((conversation, record))
+        self.conversations.add(conversation)
+
+
+class Story(Generic[T_co]):
+    """One transaction as a value: what it needs, and a pure decision."""
+
+    __slots__ = ()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether deciding again after a commit of unknown outcome gives the same state."""
+        return True
+
+    @property
+    def payload(self) -> Any:
+        """What to park when this story's data cannot be saved; None is answered with the error."""
+        return None
+
+    def needs(self) -> Needs:
+        """What is known to be needed before anything is loaded."""
+        return NO_NEEDS
+
+    def more(self, loaded: Loaded) -> Needs:
+        """What is needed beyond that, seen what was loaded first."""
+        return NO_NEEDS
+
+    @abstractmethod
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, T_co]:
+        """Decide. Raises a `ThreadlineError` to refuse; then nothing is written."""
+
+
+class Bell(Protocol):
+    """A doorbell, armed from when it is made until it is closed.
+
+    Arm, read until dry, wait. A ring is a hint, never data: it may come for nothing, and the slow
+    poll rings what was lost.
+    """
+
+    async def wait(self, patience: float) -> dict[int, int | None]:
+        """Return at the next ring since the last call, or when `patience` seconds ended.
+
+        The answer maps the conversations that rang to their head where it is known; it is empty
+        when patience ended, and `EVERYTHING` is in it when all of them have to be looked at.
+        """
+
+    def close(self) -> None:
+        """Take the bell off the door."""
+
+
+EVERYTHING = 0
+
+
+class Store(Protocol):
+    """Durable memory. What it answered is committed and synced."""
+
+    kind: ClassVar[str]
+
+    async def run(self, story: Story[T]) -> T:
+        """Run a story that may write. Raises what the story refuses with, or a store error."""
+
+    async def run_all(self, stories: Iterable[Story[T]]) -> list[T | Exception]:
+        """Run several in order, as few commits as may be; each has its own answer or error."""
+
+    async def read(self, story: Story[T]) -> T:
+        """Run a story that writes nothing, on one committed state, beside the writer."""
+
+    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Bell:
+        """A bell for what is committed to these conversations or concerns this session."""
+
+    def check(self) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """Examine the whole store; each finding is a sentence. No finding is good news."""
+
+
+Clock = Callable[[], datetime]

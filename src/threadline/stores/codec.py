@@ -1,0 +1,300 @@
+"""Between rows and nouns: keys in columns, everything else as one JSON body.
+
+A record's body is served as stored. Its digest is a keyed hash over where it stands and what it
+says, so that a flipped bit or a row moved by hand is noticed by `doctor`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from threadline.core.model import (
+    About,
+    Conversation,
+    ConversationRef,
+    Grant,
+    Held,
+    InboundMessage,
+    Kind,
+    Known,
+    Membership,
+    Participant,
+    Policy,
+    Provenance,
+    Reason,
+    Session,
+    TranscriptRecord,
+)
+from threadline.core.ports import (
+    ADDRESS,
+    CONVERSATION,
+    HELD,
+    KNOWN,
+    MEMBER,
+    NAME,
+    PARTICIPANT,
+    RECORD,
+    ROUTE,
+    SESSION,
+    Noun,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+Row = tuple[Any, ...]
+encode = msgspec.json.Encoder().encode
+
+
+def micros(at: datetime) -> int:
+    """A time as whole microseconds since 1970, which both engines compare alike."""
+    return (at - EPOCH) // _MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """The time behind `micros`."""
+    return EPOCH + timedelta(microseconds=value)
+
+
+def public(number: int) -> str:
+    """A surrogate id as the outside sees it: 13 URL-safe characters.
+
+    >>> number_of(public(1234567890123456789))
+    1234567890123456789
+    """
+    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(60, -1, -5))
+
+
+def number_of(text: str) -> int | None:
+    """The surrogate behind a public id, None where it cannot be one."""
+    if len(text) != 13:
+        return None
+    number = 0
+    for letter in text:
+        digit = _ALPHABET.find(letter)
+        if digit < 0:
+            return None
+        number = (number << 5) | digit
+    return number
+
+
+def _bare(kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
+    """A function that gives a value's fields less those at their defaults."""
+    defaults: list[tuple[str, Any]] = []
+    for one in fields(kind):
+        value = one.default
+        if value is MISSING and one.default_factory is not MISSING:
+            value = one.default_factory()
+        defaults.append((one.name, value))
+
+    def bare(value: Any) -> dict[str, Any]:
+        found = ((name, getattr(value, name), default) for name, default in defaults)
+        return {name: it for name, it, default in found if it is not default and it != default}
+
+    return bare
+
+
+_bare_about = _bare(About)
+_bare_session = _bare(Session)
+_about = msgspec.json.Decoder(About).decode
+_record = msgspec.json.Decoder(TranscriptRecord).decode
+_session = msgspec.json.Decoder(Session).decode
+_message = msgspec.json.Decoder(InboundMessage).decode
+
+
+def record_body(record: TranscriptRecord) -> str:
+    """A record as it is stored and served: what is at its default is left out."""
+    body: dict[str, Any] = {
+        "sequence": record.sequence,
+        "direction": record.direction.value,
+        "event": record.event.value,
+        "provenance": record.provenance.value,
+        "actor": record.actor,
+        "text": record.text,
+        "recorded_at": record.recorded_at,
+    }
+    if record.message_id is not None:
+        body["message_id"] = record.message_id
+    if record.sent_at is not None:
+        body["sent_at"] = record.sent_at
+    for name in _RARE:
+        value = getattr(record, name)
+        if value:
+            body[name] = value
+    if record.copied_from is not None:
+        body["copied_from"] = record.copied_from
+    return encode(body).decode()
+
+
+_RARE = (
+    "metadata",
+    "target_session_id",
+    "target",
+    "route",
+    "wakes",
+    "reply_to",
+    "explicit_target",
+    "revises",
+    "attachments",
+    "source_session_id",
+    "source",
+    "origin",
+    "person_id",
+    "blanked",
+    "refused",
+)
+
+
+class _MemberBody(msgspec.Struct, omit_defaults=True):
+    joined_at: datetime
+    grants: Mapping[Reason, Grant] = {}
+    override: Policy | None = None
+    closed_at: datetime | None = None
+    evicted: bool = False
+    handles: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = {}
+
+
+class Codec:
+    """The one place that knows how a noun lies in its columns. Holds the store's key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.encoders: dict[Noun[Any, Any], Callable[[Any, Any], Row]] = {
+            ADDRESS: lambda key, value: (key, value),
+            CONVERSATION: self._conversation_row,
+            MEMBER: self._member_row,
+            PARTICIPANT: lambda key, value: (*key, value.session, encode(value).decode()),
+            KNOWN: lambda key, value: (*key, value.sequence, value.part),
+            RECORD: lambda key, value: self.record_row(key[0], value),
+            HELD: lambda key, value: (
+                *key,
+                value.position,
+                value.size,
+                encode(value.message).decode(),
+            ),
+            SESSION: lambda key, value: (
+                key,
+                value.scope_id,
+                value.name,
+                encode(_bare_session(value)).decode(),
+            ),
+            NAME: lambda key, value: (*key, value),
+            ROUTE: lambda key, value: (*key, value),
+        }
+        self.decoders: dict[Noun[Any, Any], Callable[[Row], tuple[Any, Any]]] = {
+            ADDRESS: lambda row: (row[0], row[1]),
+            CONVERSATION: self._conversation,
+            MEMBER: self._member,
+            PARTICIPANT: lambda row: (
+                (row[0], row[1]),
+                msgspec.json.decode(row[3], type=Participant),
+            ),
+            KNOWN: lambda row: ((row[0], bytes(row[1])), Known(row[2], row[3])),
+            RECORD: lambda row: ((row[0], row[1]), _record(row[2])),
+            HELD: lambda row: (
+                (row[0], bytes(row[1])),
+                Held(row[0], row[2], bytes(row[1]), _message(row[4]), row[3]),
+            ),
+            SESSION: lambda row: (row[0], _session(row[3])),
+            NAME: lambda row: ((row[0], row[1]), row[2]),
+            ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
+        }
+
+    def id_key(self, space: str, message_id: str) -> bytes:
+        """What a message id is stored under: 16 bytes that tell nothing after an erasure."""
+        data = f"{len(space)}:{space}{message_id}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, key=self._key, digest_size=16).digest()
+
+    def digest(self, conversation: int, sequence: int, body: str) -> bytes:
+        """The keyed hash over a record's identity and content."""
+        data = b"%d:%d:%b" % (conversation, sequence, body.encode())
+        return hashlib.blake2b(data, key=self._key, digest_size=16).digest()
+
+    def fingerprint(self) -> str:
+        """What a store keeps of its key, so that another key is noticed."""
+        return hashlib.blake2b(b"threadline", key=self._key, digest_size=16).hexdigest()
+
+    def record_row(self, conversation: int, record: TranscriptRecord) -> Row:
+        """A record's columns."""
+        body = record_body(record)
+        return (
+            conversation,
+            record.sequence,
+            1 if record.provenance is Provenance.HYDRATED else 0,
+            None if record.source is None else number_of(record.source),
+            micros(record.recorded_at),
+            self.digest(conversation, record.sequence, body),
+            body,
+        )
+
+    def _conversation_row(self, key: int, value: Conversation) -> Row:
+        about = value.about
+        due = [
+            at
+            for at in (
+                about.binding and about.binding.expires_at,
+                about.window and about.window.lease_expires_at,
+                about.window and about.window.ends_at,
+            )
+            if at
+        ]
+        if about.window and about.window.closing:
+            due = [about.window.began_at]
+        return (
+            value.id,
+            value.ref.scope_id,
+            value.ref.text,
+            value.kind.value,
+            value.next_sequence,
+            value.lowest_sequence,
+            value.earliest_sequence,
+            about.binding.session if about.binding else None,
+            micros(min(due)) if due else None,
+            1 if about.max_retained_entries is not None or about.max_age is not None else 0,
+            encode(_bare_about(about)).decode(),
+        )
+
+    def _conversation(self, row: Row) -> tuple[int, Conversation]:
+        kind = Kind(row[2])
+        ref = ConversationRef.parse(row[1], kind)
+        return row[0], Conversation(row[0], ref, kind, _about(row[6]), row[3], row[4], row[5])
+
+    def _member_row(self, key: tuple[int, int], value: Membership) -> Row:
+        body = _MemberBody(
+            value.joined_at,
+            value.grants,
+            value.override,
+            value.closed_at,
+            value.evicted,
+            value.handles,
+            value.metadata,
+        )
+        closed = None if value.closed_at is None else micros(value.closed_at)
+        body_text = encode(body).decode()
+        return (*key, value.joined_sequence, value.last_read, closed, value.gate, body_text)
+
+    def _member(self, row: Row) -> tuple[tuple[int, int], Membership]:
+        conversation, session, joined, last_read, _, gate, body = row
+        value = msgspec.json.decode(body, type=_MemberBody)
+        return (conversation, session), Membership(
+            conversation=conversation,
+            session=session,
+            joined_at=value.joined_at,
+            joined_sequence=joined,
+            last_read=last_read,
+            grants=value.grants,
+            override=value.override,
+            closed_at=value.closed_at,
+            evicted=value.evicted,
+            handles=value.handles,
+            gate=gate,
+            metadata=value.metadata,
+        )

@@ -1,0 +1,391 @@
+"""How a batch of stories becomes one transaction. Written once, for both engines.
+
+needs of all → loaded with one statement per kind → more → loaded → each story decides in arrival
+order, seeing the changes of those before it → saved with one statement per kind → committed.
+
+Nothing here touches a driver: `Batch.work` is a generator that yields an `Operation` and is sent
+the rows. SQLite runs it inside the writer thread, PostgreSQL awaits between its steps.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from threadline.core.errors import ThreadlineError
+from threadline.core.model import Conversation, Membership, TranscriptRecord
+from threadline.core.ports import (
+    ADDRESS,
+    CONVERSATION,
+    HELD,
+    KNOWN,
+    MEMBER,
+    NAME,
+    PARTICIPANT,
+    RECORD,
+    ROUTE,
+    SESSION,
+    Changes,
+    Missing,
+    Needs,
+    Noun,
+    Page,
+    Story,
+)
+from threadline.stores.codec import Codec, Row
+
+CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE)
+CACHE_ROWS = 50_000
+ROUNDS = 64
+
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One statement to run: over a set of rows, or with plain arguments."""
+
+    statement: str
+    rows: Sequence[Row] = ()
+    args: Row | None = None
+
+
+Work = Generator[Operation, list[Row], list[Any]]
+
+
+class Cache:
+    """The rows the single writer of a SQLite file already knows. Bounded; oldest out first."""
+
+    def __init__(self, limit: int = CACHE_ROWS) -> None:
+        self._limit = limit
+        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in CACHED}
+
+    def get(self, noun: Noun[Any, Any], key: Any) -> Any:
+        """The row, None where it is known to be absent, else `_UNKNOWN`."""
+        rows = self._rows.get(noun)
+        return _UNKNOWN if rows is None else rows.get(key, _UNKNOWN)
+
+    def keep(self, rows: dict[Noun[Any, Any], dict[Any, Any]]) -> None:
+        """Take over what a committed batch loaded and changed."""
+        for noun, new in rows.items():
+            kept = self._rows.get(noun)
+            if kept is None:
+                continue
+            kept.update(new)
+            if len(kept) > self._limit:
+                for key in list(kept)[: len(kept) - self._limit // 2]:
+                    del kept[key]
+
+    def forget(self) -> None:
+        """Know nothing: after a batch that may or may not have been committed."""
+        for rows in self._rows.values():
+            rows.clear()
+
+
+@dataclass(slots=True)
+class _Dirty:
+    """What a batch will save, collected over its stories."""
+
+    rows: dict[Noun[Any, Any], dict[Any, Any]] = field(default_factory=dict)
+    records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
+    revisions: list[Row] = field(default_factory=list)
+    unindexed: list[Row] = field(default_factory=list)
+    swept: list[Row] = field(default_factory=list)
+
+
+class Batch:
+    """The stories of one transaction, what was loaded for them and what they changed."""
+
+    def __init__(
+        self, codec: Codec, now: datetime, cache: Cache | None = None, *, reading: bool = False
+    ) -> None:
+        self._codec = codec
+        self._held = "" if reading else "!"
+        self._now = now
+        self._cache = cache
+        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {}
+        self._pages: dict[Page[Any], list[Any]] = {}
+        self._origin: dict[tuple[Noun[Any, Any], Any], Any] = {}
+        self._locked: set[int] = set()
+        self._dirty = _Dirty()
+        self.conversations: set[int] = set()
+        self.sessions: set[int] = set()
+
+    # --- what stories see -------------------------------------------------------------------
+
+    def _peek(self, noun: Noun[Any, Any], key: Any) -> Any:
+        rows = self._rows.get(noun)
+        if rows is not None:
+            value = rows.get(key, _UNKNOWN)
+            if value is not _UNKNOWN:
+                return value
+        return _UNKNOWN if self._cache is None else self._cache.get(noun, key)
+
+    def get(self, noun: Noun[Any, Any], key: Any) -> Any:
+        """See `Loaded.get`."""
+        value = self._peek(noun, key)
+        if value is _UNKNOWN:
+            raise Missing(Needs(rows=[(noun, key)]))
+        return value
+
+    def page(self, page: Page[Any]) -> list[Any]:
+        """See `Loaded.page`."""
+        found = self._pages.get(page)
+        if found is None:
+            raise Missing(Needs(pages=[page]))
+        return found
+
+    def taken(self, ref: str) -> Any:
+        """See `Loaded.taken`."""
+        number = self._peek(ADDRESS, ref)
+        if number is None:
+            return None
+        if number is _UNKNOWN or (self._cache is None and number not in self._locked):
+            raise Missing(Needs(take=(ref,)))
+        found = self._peek(CONVERSATION, number)
+        if found is _UNKNOWN:
+            raise Missing(Needs(take=(ref,)))
+        return found
+
+    def peeked(self, ref: str) -> Any:
+        """See `Loaded.peeked`."""
+        number = self._peek(ADDRESS, ref)
+        found = self._peek(CONVERSATION, number) if isinstance(number, int) else number
+        if found is _UNKNOWN:
+            raise Missing(Needs(peek=(ref,)))
+        return found
+
+    def id_key(self, space: str, message_id: str) -> bytes:
+        """See `Loaded.id_key`."""
+        return self._codec.id_key(space, message_id)
+
+    def fresh(self) -> int:
+        """See `Loaded.fresh`."""
+        return secrets.randbits(62) + 1
+
+    # --- the transaction ---------------------------------------------------------------------
+
+    def work(self, stories: Sequence[Story[Any]]) -> Work:
+        """Load, decide, save. Returns an answer or a refusal per story, in order."""
+        alone = len(stories) == 1
+        yield from self._load([story.needs() for story in stories], pages=alone)
+        second: list[Needs] = []
+        for story in stories:
+            second.append((yield from self._more(story)))
+        yield from self._load(second, pages=alone)
+        answers: list[Any] = []
+        for story, needs in zip(stories, second, strict=True):
+            if not alone and needs.pages:
+                yield from self._load([needs], pages=True)
+            answers.append((yield from self._decide(story)))
+            self._pages.clear()
+        yield from self._save()
+        return answers
+
+    def _more(self, story: Story[Any]) -> Generator[Operation, list[Row], Needs]:
+        for _ in range(ROUNDS):
+            try:
+                return story.more(self)
+            except Missing as missing:
+                yield from self._load([missing.needs], pages=True)
+            except ThreadlineError:
+                return Needs()
+        raise RuntimeError(f"{type(story).__name__}.more asks for more in every round")
+
+    def _decide(self, story: Story[Any]) -> Generator[Operation, list[Row], Any]:
+        for _ in range(ROUNDS):
+            try:
+                changes, answer = story.decide(self, self._now)
+            except Missing as missing:
+                yield from self._load([missing.needs], pages=True)
+                continue
+            except ThreadlineError as refusal:
+                return refusal
+            self._apply(changes)
+            return answer
+        raise RuntimeError(f"{type(story).__name__}.decide asks for more in every round")
+
+    def _apply(self, changes: Changes) -> None:
+        dirty = self._dirty
+        for noun, key, value in changes.rows:
+            if (noun, key) not in self._origin:
+                before = self._peek(noun, key)
+                self._origin[noun, key] = None if before is _UNKNOWN else before
+            self._rows.setdefault(noun, {})[key] = value
+            dirty.rows.setdefault(noun, {})[key] = value
+        if changes.records:
+            known = self._rows.setdefault(RECORD, {})
+            for conversation, record in changes.records:
+                known[conversation, record.sequence] = record
+            dirty.records += changes.records
+        if changes.revisions:
+            dirty.revisions += changes.revisions
+        if changes.blanked:
+            dirty.unindexed += changes.blanked
+        if changes.swept:
+            dirty.swept += changes.swept
+        self.conversations |= changes.conversations
+        self.sessions |= changes.sessions
+
+    # --- loading -----------------------------------------------------------------------------
+
+    def _load(
+        self, needs: Iterable[Needs], *, pages: bool = False
+    ) -> Generator[Operation, list[Row], None]:
+        wanted: dict[Noun[Any, Any], dict[Any, None]] = {}
+        held: dict[Noun[Any, Any], dict[Any, None]] = {}
+        refs: dict[str, None] = {}
+        take: dict[str, None] = {}
+        lock: dict[int, None] = {}
+        asked: list[Page[Any]] = []
+        for one in needs:
+            for ref in one.take:
+                take[ref] = refs[ref] = None
+            for ref in one.peek:
+                refs[ref] = None
+            for number in one.take_ids:
+                lock[number] = None
+            for noun, key in one.hold:
+                held.setdefault(noun, {})[key] = None
+            for noun, key in one.rows:
+                wanted.setdefault(noun, {})[key] = None
+            if pages:
+                asked += one.pages
+        if refs:
+            yield from self._fetch(ADDRESS, refs)
+            for ref in refs:
+                number = self._peek(ADDRESS, ref)
+                if number is not None and ref in take:
+                    lock[number] = None
+                elif number is not None:
+                    wanted.setdefault(CONVERSATION, {})[number] = None
+        if lock and self._cache is None:
+            fresh = sorted(number for number in lock if number not in self._locked)
+            self._locked.update(fresh)
+            known = self._rows.setdefault(CONVERSATION, {})
+            new = [number for number in fresh if (CONVERSATION, number) not in self._origin]
+            for number in new:
+                known.pop(number, None)
+            yield from self._fetch(CONVERSATION, new, self._held)
+        elif lock:
+            wanted.setdefault(CONVERSATION, {}).update(lock)
+        for noun, keys in held.items():
+            if self._cache is None:
+                yield from self._fetch(noun, sorted(keys), self._held)
+            else:
+                wanted.setdefault(noun, {}).update(keys)
+        for noun, keys in wanted.items():
+            yield from self._fetch(noun, keys)
+        if asked:
+            yield from self._save()
+            for page in asked:
+                yield from self._ask(page)
+
+    def _fetch(
+        self, noun: Noun[Any, Any], keys: Iterable[Any], mark: str = ""
+    ) -> Generator[Operation, list[Row], None]:
+        missing = [key for key in keys if self._peek(noun, key) is _UNKNOWN]
+        if not missing:
+            return
+        known = self._rows.setdefault(noun, {})
+        for key in missing:
+            known[key] = None
+        params = missing if isinstance(missing[0], tuple) else [(key,) for key in missing]
+        decode = self._codec.decoders[noun]
+        for row in (yield Operation(f"{noun.name}.load{mark}", params)):
+            key, value = decode(row)
+            known[key] = value
+
+    def _ask(self, page: Page[Any]) -> Generator[Operation, list[Row], None]:
+        args = page.args
+        if args and isinstance(args[0], tuple):
+            rows = yield Operation(page.query.name, args)
+        else:
+            rows = yield Operation(page.query.name, args=args)
+        if page.query.of is None:
+            self._pages[page] = rows
+            return
+        decode = self._codec.decoders[page.query.of]
+        self._pages[page] = [decode(row)[1] for row in rows]
+
+    # --- saving ------------------------------------------------------------------------------
+
+    def _save(self) -> Generator[Operation, list[Row], None]:
+        dirty, self._dirty = self._dirty, _Dirty()
+        for noun in (ADDRESS, CONVERSATION, SESSION, NAME, KNOWN, MEMBER, PARTICIPANT, HELD, ROUTE):
+            if changed := dirty.rows.get(noun):
+                yield from self._write(noun, changed)
+        if dirty.records:
+            row = self._codec.record_row
+            yield Operation("records.add", [row(number, it) for number, it in dirty.records])
+        if changed := dirty.rows.get(RECORD):
+            yield from self._write(RECORD, changed)
+        if dirty.revisions:
+            yield Operation("revisions.add", dirty.revisions)
+        if dirty.unindexed:
+            yield Operation("search.drop", dirty.unindexed)
+        for conversation, floor in dirty.swept:
+            yield Operation("search.sweep", args=(conversation, floor))
+            yield Operation("records.sweep", args=(conversation, floor))
+
+    def _write(
+        self, noun: Noun[Any, Any], changed: dict[Any, Any]
+    ) -> Generator[Operation, list[Row], None]:
+        encode = self._codec.encoders[noun]
+        ways: dict[str, list[Row]] = {}
+        for key, value in changed.items():
+            before = self._origin.get((noun, key))
+            self._origin[noun, key] = value
+            way = _way(noun, before, value)
+            if way == "drop":
+                row = key if isinstance(key, tuple) else (key,)
+            elif way == "advance":
+                row = (key, value.next_sequence, value.lowest_sequence, value.earliest_sequence)
+            elif way == "read":
+                row = (*key, value.last_read)
+            else:
+                row = encode(key, value)
+            ways.setdefault(way, []).append(row)
+        for way, rows in ways.items():
+            yield Operation(f"{noun.name}.{way}", rows)
+
+    def keep(self) -> None:
+        """Hand the rows to the cache, after the commit."""
+        if self._cache is not None:
+            self._cache.keep(self._rows)
+
+
+_CREATED = {ADDRESS: "save", CONVERSATION: "create", NAME: "create", KNOWN: "add"}
+
+
+def _way(noun: Noun[Any, Any], before: Any, value: Any) -> str:
+    """Which statement writes this row: the cheapest that says all that changed."""
+    if value is None:
+        return "drop"
+    if before is None:
+        return _CREATED.get(noun, "save")
+    if noun is CONVERSATION and _only_counters(before, value):
+        return "advance"
+    if noun is MEMBER and _only_cursor(before, value):
+        return "read"
+    return "save"
+
+
+def _only_counters(before: Conversation, value: Conversation) -> bool:
+    return value.about is before.about and value.ref is before.ref and value.kind is before.kind
+
+
+def _only_cursor(before: Membership, value: Membership) -> bool:
+    return (
+        value.grants is before.grants
+        and value.override is before.override
+        and value.closed_at is before.closed_at
+        and value.handles is before.handles
+        and value.metadata is before.metadata
+        and value.joined_sequence == before.joined_sequence
+        and value.gate == before.gate
+        and value.evicted == before.evicted
+    )

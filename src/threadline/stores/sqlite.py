@@ -1,0 +1,358 @@
+"""SQLite: one file, one writer thread, readers beside it.
+
+WAL with `synchronous=FULL`, so what was answered is on the disk; `secure_delete`, so what was
+erased is not. The writer takes whatever stories have gathered while it was committing and makes
+one transaction of them: a message alone is a batch of one, and throughput forms by itself. No read
+transaction lives longer than one story.
+
+How the file is locked, looked at and migrated before that is in `sqlite_file.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, ClassVar, TypeVar
+
+import apsw
+import msgspec
+
+from threadline.core.errors import (
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+    ThreadlineError,
+)
+from threadline.core.ports import Clock, Story
+from threadline.stores import findings
+from threadline.stores.codec import Codec, Row, micros
+from threadline.stores.engine import Batch, Cache, Operation, Work
+from threadline.stores.statements import statements
+from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
+
+T = TypeVar("T")
+
+BATCH = 512
+READERS = 2
+BUSY_MILLISECONDS = 30_000
+CHECKPOINT_PAGES = 4_000
+
+_INFRASTRUCTURE = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.BusyError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.NoMemError,
+)
+
+
+def now() -> datetime:
+    """The process's clock, in UTC."""
+    return datetime.now(UTC)
+
+
+def translated(error: Exception) -> ThreadlineError:
+    """A driver's error in threadline's words: each says what to do."""
+    match error:
+        case ThreadlineError():
+            return error
+        case apsw.FullError():
+            return StoreFull("Free some space, then try again.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreDamaged(
+                f"({error}) Run `threadline doctor`; restore a backup if it confirms this."
+            )
+        case apsw.BusyError():
+            return StoreUnavailable("another program keeps the database locked; try again.")
+        case apsw.ReadOnlyError() | apsw.CantOpenError():
+            return StoreUnavailable(f"the database file cannot be written: {error}")
+        case apsw.IOError():
+            return StoreUnavailable(f"the disk failed: {error}. Check the disk, then restart.")
+    return StoreUnavailable(f"{type(error).__name__}: {error}")
+
+
+class _Waiting:
+    """A story and where its answer goes."""
+
+    __slots__ = ("answer", "future", "story")
+
+    def __init__(self, story: Story[Any], future: asyncio.Future[Any]) -> None:
+        self.story = story
+        self.future = future
+        self.answer: Any = None
+
+
+class SqliteStore:
+    """See `core.ports.Store`. Made by `open_sqlite`."""
+
+    kind: ClassVar[str] = "sqlite"
+
+    def __init__(
+        self,
+        path: Path,
+        codec: Codec,
+        *,
+        clock: Clock = now,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+        cut: Callable[[list[Any]], list[list[Any]]] | None = None,
+        poll: float = 5.0,
+    ) -> None:
+        self._path = path
+        self._codec = codec
+        self._clock = clock
+        self._vfs = vfs
+        self._synchronous = synchronous
+        self._cut = cut
+        self._texts = statements("sqlite")
+        self._cache = Cache()
+        self._waiting: deque[_Waiting] = deque()
+        self._tokens: SimpleQueue[bool] = SimpleQueue()
+        self._flushing = False
+        self._closed = False
+        self._broken: ThreadlineError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._local = threading.local()
+        self._connections: list[apsw.Connection] = []
+        self._readers = ThreadPoolExecutor(READERS, "threadline-reader")
+        self._wakeups = Wakeups(self._belonging, self._behind, poll)
+        self._writer = self._connect()
+        self._release: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._write, name="threadline-writer", daemon=True)
+
+    # --- opening -----------------------------------------------------------------------------
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path), vfs=self._vfs, statementcachesize=256)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.execute(f"pragma synchronous={self._synchronous}")
+        connection.execute("pragma secure_delete=on")
+        connection.execute(f"pragma wal_autocheckpoint={CHECKPOINT_PAGES}")
+        connection.execute("pragma cache_size=-65536")
+        connection.execute("pragma temp_store=memory")
+        self._connections.append(connection)
+        return connection
+
+    def start(
+        self, prepare: Callable[[apsw.Connection], None], release: Callable[[], None]
+    ) -> None:
+        """Prepare the file, then start the writer thread. `release` is called after closing."""
+        try:
+            prepare(self._writer)
+        except BaseException:
+            self._readers.shutdown()
+            self._writer.close()
+            raise
+        self._release = release
+        self._thread.start()
+
+    # --- writing -----------------------------------------------------------------------------
+
+    async def run(self, story: Story[T]) -> T:
+        """See `core.ports.Store.run`."""
+        item = self._submit(story)
+        return await item.future  # type: ignore[no-any-return]
+
+    async def run_all(self, stories: Iterable[Story[T]]) -> list[T | Exception]:
+        """See `core.ports.Store.run_all`."""
+        items = [self._submit(story) for story in stories]
+        return await asyncio.gather(*(item.future for item in items), return_exceptions=True)  # type: ignore[return-value]
+
+    def _submit(self, story: Story[Any]) -> _Waiting:
+        if self._closed:
+            raise StoreUnavailable("the store was closed.")
+        item = _Waiting(story, self._loop.create_future())
+        self._waiting.append(item)
+        if not self._flushing:
+            # One token per turn of the loop: whoever is ready in this turn is in the batch.
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+        return item
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self._tokens.put(True)
+
+    def _write(self) -> None:
+        while self._tokens.get():
+            while self._waiting:
+                items = []
+                while self._waiting and len(items) < BATCH:
+                    items.append(self._waiting.popleft())
+                for part in self._cut(items) if self._cut else [items]:
+                    self._transact(part)
+
+    def _transact(self, items: list[_Waiting]) -> None:
+        rung: tuple[set[int], set[int]] = (set(), set())
+        try:
+            if self._broken is not None:
+                raise self._broken
+            rung = self._commit(items)
+        except _INFRASTRUCTURE as error:
+            self._cache.forget()
+            answer = translated(error)
+            if isinstance(error, apsw.IOError):
+                # A disk that failed to sync once may have dropped the pages: never try again.
+                self._broken = answer
+            for item in items:
+                item.answer = answer
+        except ThreadlineError as error:
+            for item in items:
+                item.answer = error
+        except Exception as error:
+            self._cache.forget()
+            if len(items) > 1:
+                for item in items:
+                    self._transact([item])
+                return
+            items[0].answer = self._park(items[0].story, error)
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._answer, items, *rung)
+
+    def _commit(self, items: list[_Waiting]) -> tuple[set[int], set[int]]:
+        execute = self._writer.execute
+        batch = Batch(self._codec, self._clock(), self._cache)
+        execute("begin immediate")
+        try:
+            answers = self._drive(self._writer, batch.work([item.story for item in items]))
+            execute("commit")
+        except BaseException:
+            if not self._writer.get_autocommit():
+                execute("rollback")
+            raise
+        batch.keep()
+        for item, answer in zip(items, answers, strict=True):
+            item.answer = answer
+        return batch.conversations, batch.sessions
+
+    def _drive(self, connection: apsw.Connection, work: Work) -> list[Any]:
+        texts = self._texts
+        try:
+            operation = next(work)
+            while True:
+                sql = texts[operation.statement].sql
+                operation = work.send(self._execute(connection, sql, operation))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    def _execute(self, connection: apsw.Connection, sql: str, operation: Operation) -> list[Row]:
+        if operation.args is not None:
+            return connection.execute(sql, operation.args).fetchall()
+        return connection.executemany(sql, operation.rows).fetchall()
+
+    def _park(self, story: Story[Any], error: Exception) -> Exception:
+        payload = story.payload
+        if payload is None:
+            return translated(error)
+        row = (
+            int.from_bytes(os.urandom(7), "big"),
+            micros(self._clock()),
+            type(story).__name__,
+            f"{type(error).__name__}: {error}"[:1000],
+            msgspec.json.encode(payload).decode("utf-8", "replace"),
+            1,
+        )
+        try:
+            with self._writer:
+                self._writer.execute(self._texts["parked.add"].sql, row)
+        except Exception as second:
+            return translated(second)
+        return StoreUnavailable(f"the message was parked: {error}", parked=row[0])
+
+    def _answer(self, items: list[_Waiting], conversations: set[int], sessions: set[int]) -> None:
+        for item in items:
+            if item.future.done():
+                continue
+            if isinstance(item.answer, Exception):
+                item.future.set_exception(item.answer)
+            else:
+                item.future.set_result(item.answer)
+        if conversations or sessions:
+            self._wakeups.ring(conversations, sessions)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    async def read(self, story: Story[T]) -> T:
+        """See `core.ports.Store.read`."""
+        if self._closed:
+            raise StoreUnavailable("the store was closed.")
+        answer = await self._loop.run_in_executor(self._readers, self._read, story)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    def _reader(self) -> apsw.Connection:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+        return connection
+
+    def _read(self, story: Story[Any]) -> Any:
+        try:
+            connection = self._reader()
+            connection.execute("begin")
+            try:
+                batch = Batch(self._codec, self._clock(), reading=True)
+                return self._drive(connection, batch.work([story]))[0]
+            finally:
+                connection.execute("commit")
+        except Exception as error:
+            return translated(error)
+
+    async def ask(self, statement: str, *args: Any, rows: Sequence[Row] = ()) -> list[Any]:
+        """Run one read statement by name, beside the writer. For the indexer and `doctor`."""
+        operation = Operation(statement, rows, None if rows else args)
+
+        def query() -> list[Any]:
+            return self._execute(self._reader(), self._texts[statement].sql, operation)
+
+        try:
+            return await self._loop.run_in_executor(self._readers, query)
+        except apsw.Error as error:
+            raise translated(error) from error
+
+    async def _belonging(self, pairs: Pairs) -> Pairs:
+        return await self.ask("members.rung", rows=pairs) if pairs else []
+
+    async def _behind(self, sessions: list[tuple[int]]) -> Behind:
+        return await self.ask("members.behind", rows=sessions) if sessions else []
+
+    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Doorbell:
+        """See `core.ports.Store.bell`."""
+        return self._wakeups.bell(conversations=conversations, session=session)
+
+    @asynccontextmanager
+    async def check(self) -> AsyncIterator[AsyncIterator[str]]:
+        """See `core.ports.Store.check`."""
+        yield findings.examine(self, self._codec, "pragma quick_check")
+
+    async def pragma(self, sql: str) -> list[Row]:
+        """Run a pragma on a reader and return its rows."""
+
+        def query() -> list[Row]:
+            return self._reader().execute(sql).fetchall()
+
+        return await self._loop.run_in_executor(self._readers, query)
+
+    async def close(self) -> None:
+        """Finish what was taken, then close. Nothing that was answered is lost."""
+        self._closed = True
+        await self._wakeups.close()
+        self._tokens.put(True)
+        self._tokens.put(False)
+        await asyncio.to_thread(self._thread.join)
+        self._readers.shutdown()
+        for connection in self._connections:
+            connection.close()
+        self._release()

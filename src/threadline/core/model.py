@@ -313,6 +313,7 @@ class TranscriptRecord:
     event: Event = Event.MESSAGE
     provenance: Provenance = Provenance.LIVE
     message_id: str | None = None
+    id_space: str = ""
     actor: Actor
     text: str = ""
     explicit_target: str | None = None
@@ -328,6 +329,7 @@ class TranscriptRecord:
     copied_from: int | None = None
     blanked: bool = False
     refused: str | None = None
+    signed: bool = False
     sent_at: datetime | None = None
     recorded_at: datetime
     metadata: Metadata = field(default_factory=dict)
@@ -509,7 +511,7 @@ class Conversation:
 class Session:
     """An agent's seat. Names point at it, rows point at its id.
 
-    `successor` is set by `reassign`; `predecessors` are those still being moved here.
+    `successor` is set by `reassign`; `predecessors` are those this one took over from.
     """
 
     id: int
@@ -576,3 +578,5 @@ class Guest:
 
 
 Caller = Controller | AdapterCaller | SessionCaller | Guest
+
+CONTROLLER = Controller()

@@ -67,16 +67,17 @@ RECORDS_AFTER: Query[TranscriptRecord] = Query("records.after", RECORD)
 RECORDS_BEFORE: Query[TranscriptRecord] = Query("records.before", RECORD)
 LAG: Query[tuple[int]] = Query("records.lag")
 REVISIONS: Query[tuple[int, int, str]] = Query("revisions.of")
-REVISIONS_IN: Query[tuple[bytes, int, int, str]] = Query("revisions.among")
+REVISIONS_AMONG: Query[tuple[bytes, int, int, str]] = Query("revisions.among")
 HELD_FIRST: Query[Held] = Query("holds.first", HELD)
 GATED_MEMBERS: Query[Membership] = Query("members.gated", MEMBER)
 MEMBERS_OF: Query[Membership] = Query("members.of_conversation", MEMBER)
-MEMBERSHIPS_OF: Query[tuple[int, int]] = Query("members.of_session")
+MEMBERSHIPS_OF: Query[tuple[int, int, int | None]] = Query("members.of_session")
 PARTICIPANTS_OF: Query[Participant] = Query("participants.of_conversation", PARTICIPANT)
 CONVERSATIONS: Query[Conversation] = Query("conversations.page", CONVERSATION)
 BOUND_TO: Query[Conversation] = Query("conversations.bound_to", CONVERSATION)
 DUE: Query[Conversation] = Query("conversations.due", CONVERSATION)
 SWEEPABLE: Query[Conversation] = Query("conversations.retained", CONVERSATION)
+ROUTES_OF: Query[tuple[str, str, str]] = Query("routes.of_session")
 SESSIONS: Query[Session] = Query("sessions.page", SESSION)
 SWEPT: Query[tuple[int]] = Query("records.older_than")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
@@ -127,11 +128,11 @@ class Loaded(Protocol):
     def page(self, page: Page[T]) -> list[T]:
         """The answer to a question. Raises `Missing`."""
 
-    def taken(self, ref: str) -> Conversation | None:
-        """The conversation at this address, locked. Raises `Missing`."""
+    def taken(self, where: str | int) -> Conversation | None:
+        """The conversation at this address or with this id, locked. Raises `Missing`."""
 
-    def peeked(self, ref: str) -> Conversation | None:
-        """The conversation at this address, only read. Raises `Missing`."""
+    def peeked(self, where: str | int) -> Conversation | None:
+        """The conversation at this address or with this id, only read. Raises `Missing`."""
 
     def id_key(self, space: str, message_id: str) -> bytes:
         """The keyed hash a message id is stored under."""
@@ -203,6 +204,10 @@ class Bell(Protocol):
         The answer maps the conversations that rang to their head where it is known; it is empty
         when patience ended, and `EVERYTHING` is in it when all of them have to be looked at.
         """
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether everything has to be looked at: what was read but not handed on may be stale."""
 
     def close(self) -> None:
         """Take the bell off the door."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from threadline.core.ids import number_of
 from threadline.core.model import (
     About,
     Conversation,
@@ -47,7 +48,7 @@ from threadline.core.ports import (
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+REMEMBERED = 20_000
 
 Row = tuple[Any, ...]
 encode = msgspec.json.Encoder().encode
@@ -61,28 +62,6 @@ def micros(at: datetime) -> int:
 def instant(value: int) -> datetime:
     """The time behind `micros`."""
     return EPOCH + timedelta(microseconds=value)
-
-
-def public(number: int) -> str:
-    """A surrogate id as the outside sees it: 13 URL-safe characters.
-
-    >>> number_of(public(1234567890123456789))
-    1234567890123456789
-    """
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(60, -1, -5))
-
-
-def number_of(text: str) -> int | None:
-    """The surrogate behind a public id, None where it cannot be one."""
-    if len(text) != 13:
-        return None
-    number = 0
-    for letter in text:
-        digit = _ALPHABET.find(letter)
-        if digit < 0:
-            return None
-        number = (number << 5) | digit
-    return number
 
 
 def _bare(kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
@@ -149,6 +128,8 @@ _RARE = (
     "person_id",
     "blanked",
     "refused",
+    "signed",
+    "id_space",
 )
 
 
@@ -167,6 +148,9 @@ class Codec:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        # Where several nodes write, a row is read again for every batch: what is spelled as it was
+        # the last time need not be read letter by letter again.
+        self._known: dict[int, tuple[Row, ConversationRef, Kind, About]] = {}
         self.encoders: dict[Noun[Any, Any], Callable[[Any, Any], Row]] = {
             ADDRESS: lambda key, value: (key, value),
             CONVERSATION: self._conversation_row,
@@ -263,9 +247,16 @@ class Codec:
         )
 
     def _conversation(self, row: Row) -> tuple[int, Conversation]:
-        kind = Kind(row[2])
-        ref = ConversationRef.parse(row[1], kind)
-        return row[0], Conversation(row[0], ref, kind, _about(row[6]), row[3], row[4], row[5])
+        number, address, word, next_sequence, lowest, earliest, body = row
+        known = self._known.get(number)
+        if known is None or known[0] != (address, word, body):
+            kind = Kind(word)
+            known = (address, word, body), ConversationRef.parse(address, kind), kind, _about(body)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[number] = known
+        _, ref, kind, about = known
+        return number, Conversation(number, ref, kind, about, next_sequence, lowest, earliest)
 
     def _member_row(self, key: tuple[int, int], value: Membership) -> Row:
         body = _MemberBody(

@@ -104,6 +104,7 @@ class Batch:
     ) -> None:
         self._codec = codec
         self._held = "" if reading else "!"
+        self._lockable = cache is None and not reading
         self._now = now
         self._cache = cache
         self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {}
@@ -111,6 +112,8 @@ class Batch:
         self._origin: dict[tuple[Noun[Any, Any], Any], Any] = {}
         self._locked: set[int] = set()
         self._dirty = _Dirty()
+        self._drawn: list[int] = []
+        self._given = 0
         self.conversations: set[int] = set()
         self.sessions: set[int] = set()
 
@@ -138,24 +141,28 @@ class Batch:
             raise Missing(Needs(pages=[page]))
         return found
 
-    def taken(self, ref: str) -> Any:
+    def taken(self, where: str | int) -> Any:
         """See `Loaded.taken`."""
-        number = self._peek(ADDRESS, ref)
+        number = where if isinstance(where, int) else self._peek(ADDRESS, where)
         if number is None:
             return None
-        if number is _UNKNOWN or (self._cache is None and number not in self._locked):
-            raise Missing(Needs(take=(ref,)))
-        found = self._peek(CONVERSATION, number)
-        if found is _UNKNOWN:
-            raise Missing(Needs(take=(ref,)))
+        found = _UNKNOWN if number is _UNKNOWN else self._peek(CONVERSATION, number)
+        if found is _UNKNOWN or (self._lockable and number not in self._locked):
+            if isinstance(where, int):
+                raise Missing(Needs(take_ids=(where,)))
+            raise Missing(Needs(take=(where,)))
         return found
 
-    def peeked(self, ref: str) -> Any:
+    def peeked(self, where: str | int) -> Any:
         """See `Loaded.peeked`."""
-        number = self._peek(ADDRESS, ref)
-        found = self._peek(CONVERSATION, number) if isinstance(number, int) else number
+        number = where if isinstance(where, int) else self._peek(ADDRESS, where)
+        if number is None:
+            return None
+        found = _UNKNOWN if number is _UNKNOWN else self._peek(CONVERSATION, number)
         if found is _UNKNOWN:
-            raise Missing(Needs(peek=(ref,)))
+            if isinstance(where, int):
+                raise Missing(Needs(rows=[(CONVERSATION, where)]))
+            raise Missing(Needs(peek=(where,)))
         return found
 
     def id_key(self, space: str, message_id: str) -> bytes:
@@ -164,7 +171,11 @@ class Batch:
 
     def fresh(self) -> int:
         """See `Loaded.fresh`."""
-        return secrets.randbits(62) + 1
+        # A story that decides again is given the same numbers, else it would ask for more for ever.
+        if self._given == len(self._drawn):
+            self._drawn.append(secrets.randbits(62) + 1)
+        self._given += 1
+        return self._drawn[self._given - 1]
 
     # --- the transaction ---------------------------------------------------------------------
 
@@ -196,7 +207,9 @@ class Batch:
         raise RuntimeError(f"{type(story).__name__}.more asks for more in every round")
 
     def _decide(self, story: Story[Any]) -> Generator[Operation, list[Row], Any]:
+        self._drawn = []
         for _ in range(ROUNDS):
+            self._given = 0
             try:
                 changes, answer = story.decide(self, self._now)
             except Missing as missing:
@@ -262,7 +275,7 @@ class Batch:
                     lock[number] = None
                 elif number is not None:
                     wanted.setdefault(CONVERSATION, {})[number] = None
-        if lock and self._cache is None:
+        if lock and self._lockable:
             fresh = sorted(number for number in lock if number not in self._locked)
             self._locked.update(fresh)
             known = self._rows.setdefault(CONVERSATION, {})
@@ -273,7 +286,7 @@ class Batch:
         elif lock:
             wanted.setdefault(CONVERSATION, {}).update(lock)
         for noun, keys in held.items():
-            if self._cache is None:
+            if self._lockable:
                 yield from self._fetch(noun, sorted(keys), self._held)
             else:
                 wanted.setdefault(noun, {}).update(keys)

@@ -167,7 +167,9 @@ class SqliteStore:
     async def run_all(self, stories: Iterable[Story[T]]) -> list[T | Exception]:
         """See `core.ports.Store.run_all`."""
         items = [self._submit(story) for story in stories]
-        return await asyncio.gather(*(item.future for item in items), return_exceptions=True)  # type: ignore[return-value]
+        futures = [item.future for item in items]
+        answers: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
+        return answers
 
     def _submit(self, story: Story[Any]) -> _Waiting:
         if self._closed:
@@ -187,7 +189,7 @@ class SqliteStore:
     def _write(self) -> None:
         while self._tokens.get():
             while self._waiting:
-                items = []
+                items: list[_Waiting] = []
                 while self._waiting and len(items) < BATCH:
                     items.append(self._waiting.popleft())
                 for part in self._cut(items) if self._cut else [items]:

@@ -9,7 +9,7 @@ arguments are `$1`, `$2` and so on.
 |---|---|---|
 | `{{rows}}` | `(select ?1 as a, ?2 as b)` | `unnest($1::bigint[], $2::text[])`, named |
 | `{{lock t}}` | nothing: there is one writer | `for update of t`, when the row is held |
-| `{{order x}}` | nothing: rows come one by one | `order by x`, so that locks are taken in one order |
+| `{{order x}}` | nothing: rows come one by one | `order by x`: one order of locks |
 | `{{clustered}}` | `without rowid` | nothing |
 
 The type `bytea` is `blob` on SQLite.

@@ -62,6 +62,11 @@ class Doorbell:
         rung, self._rung = self._rung, {}
         return rung
 
+    @property
+    def disturbed(self) -> bool:
+        """See `core.ports.Bell.disturbed`."""
+        return EVERYTHING in self._rung
+
     def close(self) -> None:
         """See `core.ports.Bell.close`."""
         self._close(self)

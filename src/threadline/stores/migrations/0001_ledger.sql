@@ -68,7 +68,8 @@ create table members (
     body text not null,
     primary key (conversation, session)
 ) {{clustered}};
-create index members_by_session on members (session, conversation) where closed_at is null;
+-- Of closed memberships too: PostgreSQL reads a partial index whole where it thinks it small.
+create index members_by_session on members (session, conversation);
 create index members_by_gate on members (conversation, session) where gate is not null;
 
 create table participants (
@@ -111,6 +112,8 @@ create table routes (
     session bigint not null,
     primary key (scope, provider, account)
 );
+
+create index routes_by_session on routes (session);
 
 create table parked (
     id bigint primary key,

@@ -29,7 +29,7 @@ from members m where m.conversation = $1 and m.session > $2 and m.closed_at is n
 order by m.session limit $3;
 
 -- name: members.of_session
-select m.conversation, c.next_sequence - 1
+select m.conversation, c.next_sequence - 1, m.last_read
 from members m join conversations c on c.id = m.conversation
 where m.session = $1 and m.conversation > $2 and m.closed_at is null
 order by m.conversation limit $3;

@@ -36,6 +36,10 @@ on conflict (scope, provider, account) do update set session = excluded.session;
 -- name: routes.drop (scope text, provider text, account text)
 delete from routes where (scope, provider, account) in (select k.scope, k.provider, k.account from {{rows}} k);
 
+-- name: routes.of_session
+select r.scope, r.provider, r.account from routes r where r.session = $1
+order by r.scope, r.provider, r.account;
+
 -- name: parked.add (id bigint, parked_at bigint, story text, reason text, body text, attempts bigint)
 insert into parked (id, parked_at, story, reason, body, attempts)
 select k.id, k.parked_at, k.story, k.reason, k.body, k.attempts from {{rows}} k;

@@ -1,0 +1,128 @@
+"""The composition root: settings → store → flows, on one exit stack.
+
+>>> import asyncio, tempfile
+>>> from threadline import Threadline
+>>> async def main():
+...     with tempfile.TemporaryDirectory() as folder:
+...         async with Threadline.open(f"sqlite:{folder}/team.db") as tl:
+...             state = await tl.conversations.ensure("web/office/lobby")
+...             return str(state.ref), state.head
+>>> asyncio.run(main())
+('web/office/lobby', 0)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from threadline.core.errors import ConfigError, WrongKey
+from threadline.core.ports import Store
+from threadline.core.rules.limits import LIMITS, Limits
+from threadline.flows.conversations import Conversations
+from threadline.flows.hydration import Hydration
+from threadline.flows.inbound import Inbound
+from threadline.flows.members import Members
+from threadline.flows.replay import Replay
+from threadline.flows.sessions import Sessions
+from threadline.flows.speakers import Speakers
+from threadline.flows.upkeep import Upkeep
+
+KEY_BYTES = 32
+
+
+class Threadline:
+    """Everything, embedded: the flows as attributes, open as long as you hold it."""
+
+    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+        self.store = store
+        self.conversations = Conversations(store, limits)
+        self.hydration = Hydration(store, limits)
+        self.inbound = Inbound(store, self.hydration, limits)
+        self.members = Members(store, limits)
+        self.replay = Replay(store, limits)
+        self.sessions = Sessions(store, limits)
+        self.speakers = Speakers(store, limits)
+        self.upkeep = Upkeep(store, self.hydration, limits)
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(
+        url: str,
+        *,
+        key: bytes | None = None,
+        key_file: str | Path | None = None,
+        limits: Limits = LIMITS,
+        **options: Any,
+    ) -> AsyncIterator[Threadline]:
+        """Open a store and everything on it.
+
+        `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
+        from `key_file`, which is made where it is missing (for SQLite beside the database).
+        `options` go to the store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        """
+        if url.startswith("sqlite:"):
+            from threadline.stores.sqlite_file import open_sqlite
+
+            path = Path(url.removeprefix("sqlite:")).expanduser()
+            secret = key or load_key(key_file or path.with_name(path.name + ".key"), path.exists())
+            store: Any = await open_sqlite(path, secret, **options)
+        elif url.startswith(("postgresql:", "postgres:")):
+            from threadline.stores.postgres import open_postgres
+
+            if key is None and key_file is None:
+                raise ConfigError(
+                    "a PostgreSQL store needs a key or key_file that all nodes share."
+                )
+            secret = key or load_key(Path(key_file or ""), False)
+            store = await open_postgres(url, secret, **options)
+        else:
+            raise ConfigError(f"the store {url!r} is neither sqlite:PATH nor postgresql://….")
+        try:
+            yield Threadline(store, limits)
+        finally:
+            await store.close()
+
+
+def load_key(file: str | Path, in_use: bool) -> bytes:
+    """The key in a file, made where it is missing and no store was made with another one yet."""
+    path = Path(file).expanduser()
+    try:
+        text = path.read_text("ascii").strip()
+    except FileNotFoundError:
+        if in_use:
+            raise WrongKey(
+                f"the key file {path} is missing. Put it back: without it no id can be matched."
+            ) from None
+        return _make_key(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the key file {path} cannot be read: {error}") from None
+    with suppress(ValueError):
+        key = bytes.fromhex(text)
+        if len(key) == KEY_BYTES:
+            return key
+    raise ConfigError(f"the key file {path} does not hold {KEY_BYTES} bytes in hexadecimal.")
+
+
+def _make_key(path: Path) -> bytes:
+    key = secrets.token_bytes(KEY_BYTES)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(key.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(fresh, path)
+        finally:
+            fresh.unlink()
+    except FileExistsError:
+        return load_key(path, True)
+    except OSError as error:
+        raise ConfigError(f"the key file {path} cannot be made: {error}") from None
+    return key

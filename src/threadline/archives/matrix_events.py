@@ -1,0 +1,399 @@
+"""Matrix events as a transcript has them: one event in, what it says out.
+
+A message, sticker or poll is a message; `m.replace` is an edit; a redacted event is the deletion
+of itself; an annotation is a reaction; coming and going is membership; all other state is a
+notice. What a thread says belongs to the thread, its root stays in the room.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import dropwhile
+from typing import Any
+
+from threadline.core.archive import Account, Item, Options, Place, Tally
+from threadline.core.errors import InvalidInput
+from threadline.core.model import (
+    MAX_ID_BYTES,
+    Actor,
+    Attachment,
+    ConversationRef,
+    Direction,
+    Event,
+    InboundMessage,
+    Kind,
+)
+
+Json = Mapping[str, Any]
+
+_NEVER = re.compile("[\x00\ud800-\udfff]")
+_FALLBACK = re.compile(r"> (?:\* )?<@[^>\n]*>")
+_POLLS = ("m.poll.start", "org.matrix.msc3381.poll.start")
+_MESSAGES = frozenset({"m.room.message", "m.sticker", *_POLLS})
+_YEAR_10000 = 253_402_300_800_000
+_DEEDS = {
+    "join": "joined",
+    "leave": "left",
+    "invite": "was invited",
+    "ban": "was banned",
+    "knock": "asked to come in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing as it stands in a file: an event in a list of some room, or the room's title."""
+
+    where: str
+    part: str
+    value: Any
+    room: str | None = None
+
+
+@dataclass(slots=True)
+class Known:
+    """What the first reading learned; `members` stood before a sync's timeline.
+
+    `threads` gives an event's root, `backwards` how many events of a file stand newest first.
+    """
+
+    titles: dict[str, str] = field(default_factory=dict)
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    members: dict[tuple[str, str], Json] = field(default_factory=dict)
+    threads: dict[str, str] = field(default_factory=dict)
+    backwards: dict[str, int] = field(default_factory=dict)
+
+
+def clean(text: str) -> str:
+    return _NEVER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def ident(value: object) -> str | None:
+    """An id as it may be stored, or None."""
+    if not isinstance(value, str) or not value.strip() or _NEVER.search(value):
+        return None
+    return value if len(value.encode()) <= MAX_ID_BYTES else None
+
+
+def at(event: object) -> datetime | None:
+    """When the event's server took it."""
+    stamp = event.get("origin_server_ts") if isinstance(event, dict) else None
+    # A bool is no time although Python calls it a number.
+    if type(stamp) is not int or not 0 <= stamp < _YEAR_10000:
+        return None
+    seconds, rest = divmod(stamp, 1000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+
+
+def relation(content: Json) -> tuple[str, str | None]:
+    """What the event is to another, and to which."""
+    match content.get("m.relates_to"):
+        case {"rel_type": str(kind), "event_id": target}:
+            return kind, ident(target)
+    return "", None
+
+
+def standing(content: Json) -> Json:
+    """A membership without what does not make it another."""
+    return {key: content.get(key) for key in ("membership", "displayname", "avatar_url")}
+
+
+def _answered(content: Json) -> str | None:
+    """What the message answers; a thread's fallback for old clients is no answer."""
+    match content.get("m.relates_to"):
+        case {"rel_type": "m.thread", "is_falling_back": True}:
+            return None
+        case {"m.in_reply_to": {"event_id": target}}:
+            return ident(target)
+    return None
+
+
+def _words(value: object) -> str:
+    """The plain text of a poll's question or answer, in any of its three generations."""
+    match value:
+        case str():
+            return value
+        case {"body": str(text)} | {"m.text": str(text)} | {"org.matrix.msc1767.text": str(text)}:
+            return text
+        case {"m.text": [first, *_]}:
+            return _words(first)
+    return ""
+
+
+def _poll(content: Json) -> str:
+    poll = content.get("m.poll") or content.get(_POLLS[1]) or content.get("m.poll.start")
+    if not isinstance(poll, dict):
+        return _words(content)
+    answers = poll.get("answers")
+    lines = [_words(answer) for answer in answers] if isinstance(answers, list) else []
+    return "\n".join([_words(poll.get("question")), *(f"- {line}" for line in lines)])
+
+
+def _unquoted(body: str) -> str:
+    """A rich reply without the quote that old clients were given."""
+    if not _FALLBACK.match(body):
+        return body
+    lines = list(dropwhile(lambda line: line.startswith(">"), body.split("\n")))
+    return "\n".join(lines[1:] if lines and not lines[0].strip() else lines)
+
+
+def _text(content: Json) -> str:
+    body = content.get("body")
+    if not isinstance(body, str):
+        return ""
+    related = content.get("m.relates_to")
+    quotes = isinstance(related, dict) and "m.in_reply_to" in related
+    return clean(_unquoted(body) if quotes else body)
+
+
+def _attachments(content: Json) -> tuple[Attachment, ...]:
+    file, info = content.get("file"), content.get("info")
+    url = content.get("url") or (file.get("url") if isinstance(file, dict) else None)
+    if not isinstance(url, str) or not url:
+        return ()
+    facts = info if isinstance(info, dict) else {}
+    kind, size = facts.get("mimetype"), facts.get("size")
+    name = content.get("filename") or content.get("body")
+    return (
+        Attachment(
+            id=clean(url),
+            type=clean(kind) if isinstance(kind, str) else "",
+            name=clean(re.split(r"[/\\]", name)[-1]) if isinstance(name, str) else "",
+            size=size if type(size) is int and 0 <= size < 2**63 else None,
+            url=clean(url),
+        ),
+    )
+
+
+def _sort(kind: str, msgtype: object) -> Json:
+    """What sort of message it is, where it is not plain text."""
+    if kind != "m.room.message":
+        return {"type": kind}
+    special = isinstance(msgtype, str) and msgtype != "m.text"
+    return {"msgtype": clean(str(msgtype))} if special else {}
+
+
+class Teller:
+    """Says each event, and counts what it said."""
+
+    def __init__(
+        self, account: Account, options: Options, tally: Tally, known: Known, title: str
+    ) -> None:
+        self.account, self.options, self.tally, self.known = account, options, tally, known
+        self.title = title
+        self.places: dict[ConversationRef, None] = {}
+
+    def room(self, found: Found) -> str:
+        """An event's room; events that name none are one conversation, named like the source."""
+        named = found.value.get("room_id") if isinstance(found.value, dict) else None
+        return ident(named) or ident(found.room) or self.options.conversation or self.title
+
+    def tell(self, found: Found) -> Iterator[Item]:
+        try:
+            match found.value:
+                case {"type": str(), "sender": sender, "content": dict()} if ident(sender):
+                    yield from self._event(found, found.value)
+                case {"type": str()} if "sender" not in found.value:
+                    self.tally.skipped["account data or a receipt: nobody said it"] += 1
+                case _:
+                    self.tally.problem(found.where, "this is no Matrix event.")
+        except InvalidInput as error:
+            self.tally.problem(found.where, str(error))
+
+    def _event(self, found: Found, event: Json) -> Iterator[Item]:
+        kind, content, counts = event["type"], event["content"], self.tally.counts
+        related, target = relation(content)
+        event_id = ident(event.get("event_id"))
+        encrypted = kind == "m.room.encrypted" or content.get("msgtype") == "m.bad.encrypted"
+        reason = _redaction(event)
+        if event_id is None:
+            # Keys and other talk between devices has no id; it was said in no room.
+            counts["encrypted" if encrypted else "system"] += kind not in _MESSAGES
+            if kind in _MESSAGES or "event_id" in event:
+                self.tally.problem(found.where, "the event has no usable event_id.")
+            else:
+                self.tally.skipped["events that were said in no room"] += 1
+        elif reason is not None:
+            counts["deleted"] += 1
+            yield from self._delete(found, by=reason, target=event_id)
+        elif encrypted:
+            counts["encrypted"] += 1
+            # Another export may hold the same event readable: its own id is left to that one.
+            yield from self._notice(found, "(encrypted)", message_id=f"encrypted:{event_id}")
+        elif kind in _MESSAGES and related == "m.replace":
+            yield from self._edit(found, content, target)
+        elif kind in _MESSAGES:
+            yield from self._message(found, content)
+        elif kind == "m.reaction" and related == "m.annotation" and target:
+            counts["reactions"] += 1
+            key = content["m.relates_to"].get("key")
+            text = clean(key) if isinstance(key, str) else ""
+            yield from self._say(found, Event.REACTION, text=text, revises=target)
+        else:
+            counts["system"] += 1
+            yield from self._state(found, event, content)
+
+    def _message(self, found: Found, content: Json) -> Iterator[Item]:
+        kind = found.value["type"]
+        text = _poll(content) if kind in _POLLS else _text(content)
+        attachments = _attachments(content)
+        if content and not text and not attachments and not isinstance(content.get("body"), str):
+            self.tally.problem(found.where, "the message has no body.")
+            return
+        answered = _answered(content)
+        self.tally.heard(found.value["sender"], at(found.value))
+        self.tally.counts["replies"] += answered is not None
+        self.tally.counts["attachments"] += len(attachments)
+        match content.get("m.mentions"):
+            case {"user_ids": list(users)}:
+                mentions = tuple(user for user in users if ident(user))
+            case _:
+                mentions = ()
+        yield from self._say(
+            found,
+            Event.MESSAGE,
+            text=clean(text),
+            reply_to=answered,
+            attachments=attachments,
+            mentions=mentions,
+            metadata=_sort(kind, content.get("msgtype")),
+        )
+
+    def _edit(self, found: Found, content: Json, target: str | None) -> Iterator[Item]:
+        new = content.get("m.new_content")
+        if not target:
+            self.tally.problem(found.where, "the edit does not say of what.")
+            return
+        self.tally.counts["edits"] += 1
+        if isinstance(new, dict):
+            text, attachments = _text(new), _attachments(new)
+        else:
+            # The body of an edit is the new text behind a star, for clients that know no edits.
+            text, attachments = _text(content).lstrip().removeprefix("* "), ()
+        yield from self._say(found, Event.EDIT, text=text, revises=target, attachments=attachments)
+
+    def _delete(self, found: Found, *, by: Json, target: str) -> Iterator[Item]:
+        content = by.get("content")
+        reason = content.get("reason") if isinstance(content, dict) else None
+        yield from self._say(
+            found,
+            Event.DELETE,
+            message_id=f"delete:{target}",
+            revises=target,
+            sender=ident(by.get("sender")),
+            # The homeserver has judged that this redaction was allowed, whoever made it.
+            signed=True,
+            sent_at=at(by) or at(found.value),
+            metadata={"reason": clean(reason)} if isinstance(reason, str) and reason else {},
+        )
+
+    def _state(self, found: Found, event: Json, content: Json) -> Iterator[Item]:
+        match event["type"]:
+            case "m.room.member" if isinstance(event.get("state_key"), str):
+                yield from self._member(found, event, content)
+            case "m.room.redaction" if target := ident(
+                event.get("redacts") or content.get("redacts")
+            ):
+                yield from self._delete(found, by=event, target=target)
+            case "m.room.topic" | "m.room.name" as kind:
+                word = kind.removeprefix("m.room.")
+                yield from self._notice(found, f"{word}: {_words(content.get(word))}")
+            case kind:
+                yield from self._notice(found, f"({kind})")
+
+    def _member(self, found: Found, event: Json, content: Json) -> Iterator[Item]:
+        room, user, sender = self.room(found), event["state_key"], event["sender"]
+        unsigned = event.get("unsigned")
+        before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
+        if not isinstance(before, dict):
+            before = self.known.members.get((room, user), {})
+        now = standing(content)
+        self.known.members[room, user] = now
+        word = content.get("membership")
+        old, new = before.get("displayname"), content.get("displayname")
+        name = (
+            clean(new) if isinstance(new, str) and new else self.known.names.get((room, user), "")
+        )
+        if isinstance(new, str):
+            self.known.names[room, user] = clean(new)
+        if word == before.get("membership"):
+            renamed = old != new and isinstance(old, str) and isinstance(new, str)
+            text = f"{old} is now {new}" if renamed else f"{name} changed their profile"
+            yield from self._notice(found, text, profile=True)
+            return
+        deed = _DEEDS.get(word) if isinstance(word, str) else None
+        if not deed:
+            yield from self._notice(found, "(m.room.member)")
+            return
+        if word == "leave" and sender != user:
+            deed = "was unbanned" if before.get("membership") == "ban" else "was removed"
+        yield from self._say(
+            found,
+            Event.MEMBER,
+            text=clean(f"{name or user} {deed}"),
+            metadata={"membership": word, "user": clean(user)},
+        )
+
+    def _notice(
+        self, found: Found, text: str, *, message_id: str | None = None, profile: bool = False
+    ) -> Iterator[Item]:
+        metadata = {"profile": True} if profile else {"type": clean(found.value["type"])}
+        yield from self._say(
+            found, Event.NOTICE, text=clean(text), message_id=message_id, metadata=metadata
+        )
+
+    def _say(
+        self,
+        found: Found,
+        event: Event,
+        *,
+        message_id: str | None = None,
+        sender: str | None = None,
+        **said: Any,
+    ) -> Iterator[Item]:
+        value, room = found.value, self.room(found)
+        ref, thread = self.account.ref(room, kind=Kind.ROOM), None
+        related, target = relation(value["content"])
+        if related == "m.thread":
+            thread = target
+        elif about := said.get("revises") or target:
+            # What is done to a thread's message belongs to the thread, its own relation says less.
+            thread = self.known.threads.get(about)
+        by = sender or value["sender"]
+        is_self = by in (self.options.self_id, self.account.account_id)
+        message = InboundMessage(
+            conversation=ref,
+            event=event,
+            message_id=message_id or value["event_id"],
+            actor=Actor(by, self.known.names.get((room, by), ""), is_self=is_self),
+            direction=Direction.OUTBOUND if is_self else Direction.INBOUND,
+            **{"sent_at": at(value), **said},
+        )
+        unnamed = {} if room != self.title else {"unnamed": True}
+        yield from self._place(Place(ref, self.known.titles.get(room, ""), metadata=unnamed))
+        if thread:
+            root = self.account.ref(thread, parent_conversation_id=room, kind=Kind.THREAD)
+            if root not in self.places:
+                self.tally.counts["threads"] += 1
+            yield from self._place(Place(root, parent=ref, thread_root=thread))
+            message = replace(message, conversation=root, parent=ref, thread_root=thread)
+        yield message
+
+    def _place(self, place: Place) -> Iterator[Item]:
+        if place.ref not in self.places:
+            self.places[place.ref] = None
+            yield place
+
+
+def _redaction(event: Json) -> Json | None:
+    """The redaction an event was emptied by; state is emptied but stays state."""
+    unsigned = event.get("unsigned")
+    if "state_key" in event or not isinstance(unsigned, dict):
+        return None
+    if unsigned.keys().isdisjoint({"redacted_because", "redacted_by"}):
+        return None
+    reason = unsigned.get("redacted_because")
+    return reason if isinstance(reason, dict) else {}

@@ -1,0 +1,67 @@
+"""One frozen Settings, from a mapping. Nobody else reads the environment."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from threadline.core.errors import ConfigError
+
+PREFIX = "THREADLINE_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this installation runs.
+
+    `home` holds the store, its key and the configuration unless they are named elsewhere. `store`
+    is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
+    digests are hashed with, and never belongs into a backup of the database.
+    """
+
+    home: str = "~/.threadline"
+    store: str = ""
+    key_file: str = ""
+    scope: str = "default"
+
+    @classmethod
+    def load(cls, env: Mapping[str, str]) -> Settings:
+        """Settings from `THREADLINE_*`, over `threadline.toml` in the home folder.
+
+        Raises `ConfigError` naming what is unknown or malformed.
+        """
+        names = {one.name for one in fields(cls)}
+        given = {name: env[PREFIX + name.upper()] for name in names if PREFIX + name.upper() in env}
+        home = Path(given.get("home", cls().home)).expanduser()
+        file = home / "threadline.toml"
+        found: dict[str, Any] = {}
+        if file.is_file():
+            try:
+                found = tomllib.loads(file.read_text("utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{file.name}: {error}") from None
+        unknown = sorted(set(found) - names)
+        if unknown:
+            raise ConfigError(
+                f"{file.name} has unknown settings: {', '.join(unknown)}. "
+                f"Known are: {', '.join(sorted(names))}."
+            )
+        try:
+            return msgspec.convert({**found, **given}, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error)) from None
+
+    @property
+    def folder(self) -> Path:
+        """The home folder."""
+        return Path(self.home).expanduser()
+
+    @property
+    def url(self) -> str:
+        """Where the store is: as set, else a SQLite file in the home folder."""
+        return self.store or f"sqlite:{self.folder / 'threadline.db'}"

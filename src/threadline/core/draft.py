@@ -1,0 +1,82 @@
+"""What a story has decided so far, laid over what was loaded.
+
+A story that handles several messages sees its own changes through the draft, as the next story of
+the batch will.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from threadline.core.model import Conversation, TranscriptRecord
+from threadline.core.ports import (
+    ADDRESS,
+    CONVERSATION,
+    RECORD,
+    Changes,
+    K,
+    Loaded,
+    Noun,
+    Page,
+    T,
+    V,
+)
+
+
+class Draft:
+    """A `Loaded` that can be written to; `changes` is what the story returns."""
+
+    __slots__ = ("_loaded", "_own", "changes")
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._own: dict[tuple[Noun[Any, Any], Any], Any] = {}
+        self.changes = Changes()
+
+    def get(self, noun: Noun[K, V], key: K) -> V | None:
+        """See `Loaded.get`."""
+        try:
+            return self._own[noun, key]  # type: ignore[no-any-return]
+        except KeyError:
+            return self._loaded.get(noun, key)
+
+    def page(self, page: Page[T]) -> list[T]:
+        """See `Loaded.page`. Does not see this draft's own changes."""
+        return self._loaded.page(page)
+
+    def _whole(self, where: str | int) -> tuple[bool, Conversation | None]:
+        number = where if isinstance(where, int) else self._own.get((ADDRESS, where))
+        found = self._own.get((CONVERSATION, number))
+        return found is not None, found
+
+    def taken(self, where: str | int) -> Conversation | None:
+        """See `Loaded.taken`."""
+        own, found = self._whole(where) if self._own else (False, None)
+        return found if own else self._loaded.taken(where)
+
+    def peeked(self, where: str | int) -> Conversation | None:
+        """See `Loaded.peeked`."""
+        own, found = self._whole(where) if self._own else (False, None)
+        return found if own else self._loaded.peeked(where)
+
+    def id_key(self, space: str, message_id: str) -> bytes:
+        """See `Loaded.id_key`."""
+        return self._loaded.id_key(space, message_id)
+
+    def fresh(self) -> int:
+        """See `Loaded.fresh`."""
+        return self._loaded.fresh()
+
+    def put(self, noun: Noun[K, V], key: K, value: V | None) -> None:
+        """Write a row; the last write of a key counts."""
+        self._own[noun, key] = value
+        self.changes.put(noun, key, value)
+
+    def save(self, conversation: Conversation) -> None:
+        """Write a conversation's row."""
+        self.put(CONVERSATION, conversation.id, conversation)
+
+    def append(self, conversation: int, record: TranscriptRecord) -> None:
+        """Add a record to a transcript."""
+        self._own[RECORD, (conversation, record.sequence)] = record
+        self.changes.append(conversation, record)

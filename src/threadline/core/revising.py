@@ -1,0 +1,116 @@
+"""Edits, deletes and reactions: new records that refer to the one they revise.
+
+Only the author may revise, compared by id; a provider's signed delete needs no actor. A revision
+may come before its message: it is kept and applied when the message comes. A delete overwrites the
+text of its target, of the target's edits and of its copies in threads, in the same transaction, so
+every read path is right by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from threadline.core.draft import Draft
+from threadline.core.errors import InvalidInput
+from threadline.core.model import (
+    Conversation,
+    Event,
+    InboundMessage,
+    Known,
+    TranscriptRecord,
+)
+from threadline.core.ports import KNOWN, RECORD, REVISIONS, Page
+
+NOT_THE_AUTHOR = "only the author may revise a message"
+COPY = "copy"
+
+
+def blank(record: TranscriptRecord) -> TranscriptRecord:
+    """The record without its content; its place, id and author stay (law 16)."""
+    return replace(record, text="", attachments=(), explicit_target=None, metadata={}, blanked=True)
+
+
+def revise(
+    draft: Draft, conversation: Conversation, message: InboundMessage, record: TranscriptRecord
+) -> TranscriptRecord:
+    """Apply an event that is no message. Returns the record as it will stand."""
+    if message.event not in (Event.EDIT, Event.DELETE, Event.REACTION):
+        return record
+    if message.revises is None:
+        raise InvalidInput(f"an {message.event.value} must say which message it `revises`.")
+    key = draft.id_key(message.id_space, message.revises)
+    known = draft.get(KNOWN, (conversation.id, key))
+    if message.event is Event.REACTION:
+        return record
+    if known is None:
+        draft.put(KNOWN, (conversation.id, key), Known(None))
+    target = None
+    if known is not None and known.sequence is not None:
+        target = draft.get(RECORD, (conversation.id, known.sequence))
+    if target is not None and not _may_revise(target, record):
+        return replace(record, refused=NOT_THE_AUTHOR)
+    row = (conversation.id, key, conversation.id, record.sequence, record.event.value)
+    if record.event is Event.DELETE:
+        record = replace(blank(record), blanked=False)
+        if target is not None:
+            _overwrite(draft, conversation.id, target)
+            _blank_followers(draft, conversation.id, key)
+    elif target is not None and target.blanked:
+        record = blank(record)
+    draft.changes.revisions.append(row)
+    return record
+
+
+def settle_early(
+    draft: Draft, conversation: Conversation, message: InboundMessage, record: TranscriptRecord
+) -> TranscriptRecord:
+    """Apply the revisions that came before this message."""
+    if message.message_id is None:
+        return record
+    key = draft.id_key(message.id_space, message.message_id)
+    deleted = False
+    for at, sequence, _ in _followers(draft, conversation.id, key):
+        early = draft.get(RECORD, (at, sequence))
+        if early is None or at != conversation.id:
+            continue
+        if not _may_revise(record, early):
+            draft.put(RECORD, (at, sequence), replace(early, refused=NOT_THE_AUTHOR))
+        elif early.event is Event.DELETE:
+            deleted = True
+    if not deleted:
+        return record
+    _blank_followers(draft, conversation.id, key)
+    return blank(record)
+
+
+def _may_revise(target: TranscriptRecord, revision: TranscriptRecord) -> bool:
+    if revision.event is Event.DELETE and revision.signed:
+        return True
+    return revision.actor.id == target.actor.id
+
+
+def _overwrite(draft: Draft, conversation: int, record: TranscriptRecord) -> None:
+    draft.put(RECORD, (conversation, record.sequence), blank(record))
+    draft.changes.blanked.append((conversation, record.sequence))
+
+
+def _blank_followers(draft: Draft, conversation: int, key: bytes) -> None:
+    """Blank the edits of a deleted message and its copies in threads."""
+    for at, sequence, event in _followers(draft, conversation, key):
+        if event == Event.DELETE.value:
+            continue
+        follower = draft.get(RECORD, (at, sequence))
+        if follower is not None and not follower.blanked:
+            _overwrite(draft, at, follower)
+            draft.changes.conversations.add(at)
+
+
+def _followers(draft: Draft, conversation: int, key: bytes) -> list[tuple[int, int, str]]:
+    """What revises or copies a message: as stored, and as decided in this very story."""
+    stored = draft.page(Page(REVISIONS, (conversation, key)))
+    own = [
+        (at, sequence, event)
+        for where, what, at, sequence, event in draft.changes.revisions
+        if where == conversation and what == key
+    ]
+    return [*stored, *own]

@@ -1,0 +1,82 @@
+"""Who may do what: judged by the caller alone, before anything is looked up.
+
+A ref that names a foreign (scope, provider, account) is `unauthorized`; an id the caller may not
+know is `not_found`, whoever calls (law 5).
+"""
+
+from __future__ import annotations
+
+from threadline.core.errors import NotFound, Unauthorized
+from threadline.core.model import (
+    AdapterCaller,
+    Caller,
+    Controller,
+    ConversationRef,
+    Guest,
+    SessionCaller,
+)
+
+Where = ConversationRef | int
+
+
+def owns(caller: Caller, ref: ConversationRef) -> bool:
+    """Whether the ref lies in what the caller's token covers."""
+    match caller:
+        case Controller(scope):
+            return scope is None or scope == ref.scope_id
+        case AdapterCaller(scope, provider, account):
+            return (scope, provider, account) == (ref.scope_id, ref.provider, ref.account_id)
+        case SessionCaller():
+            return caller.scope_id == ref.scope_id
+        case Guest(room):
+            return room == ref
+
+
+def may_write(caller: Caller, where: Where) -> None:
+    """Append, hydrate, bind, group, state: controllers and the account's own adapter."""
+    if not isinstance(caller, Controller | AdapterCaller):
+        raise Unauthorized("a session or guest does not write to transcripts this way.")
+    if isinstance(where, ConversationRef) and not owns(caller, where):
+        raise Unauthorized(f"{where} is outside what this token covers.", ref=str(where))
+
+
+def may_control(caller: Caller) -> None:
+    """Membership and sessions: controllers only."""
+    if not isinstance(caller, Controller):
+        raise Unauthorized("this needs a controller.")
+
+
+def may_read(caller: Caller, session: str | None = None) -> None:
+    """Replay and ack: controllers for anybody, a session for itself; adapters never."""
+    match caller:
+        case Controller():
+            return
+        case SessionCaller(name) if session is None or session == name:
+            if "read" not in caller.scopes:
+                raise Unauthorized("this token does not have the scope `read`.", scope="read")
+            return
+        case SessionCaller():
+            raise Unauthorized("a session reaches only itself.")
+        case AdapterCaller() | Guest():
+            raise Unauthorized("this token does not read transcripts.")
+
+
+def known_to(caller: Caller, ref: ConversationRef, where: Where) -> None:
+    """Refuse a conversation that was found by id but is not the caller's to know."""
+    if not owns(caller, ref):
+        if isinstance(where, ConversationRef):
+            raise Unauthorized(f"{where} is outside what this token covers.", ref=str(where))
+        raise NotFound("there is no such conversation.")
+
+
+def scope_of(caller: Caller) -> str:
+    """The scope names are looked up in."""
+    match caller:
+        case Controller(scope):
+            return scope or "default"
+        case AdapterCaller(scope, _, _):
+            return scope
+        case SessionCaller():
+            return caller.scope_id
+        case Guest(room, _):
+            return room.scope_id

@@ -1,0 +1,88 @@
+"""Finding what a caller names: a conversation by ref or id, a session by name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from threadline.core.draft import Draft
+from threadline.core.errors import MembershipNotFound, NotFound
+from threadline.core.ids import number_of
+from threadline.core.model import Caller, Conversation, ConversationRef, Membership, Session
+from threadline.core.ports import CONVERSATION, MEMBER, NAME, SESSION, Loaded, Needs
+from threadline.core.rules import authority
+from threadline.core.rules.authority import Where
+from threadline.core.seating import active_member, session_named
+
+
+def where_of(given: ConversationRef | str) -> Where:
+    """What a caller wrote: a ref, a ref's text, or a conversation's id.
+
+    Raises `InvalidConversation` for a malformed ref, `NotFound` for what is no id.
+    """
+    if isinstance(given, ConversationRef):
+        return given
+    if "/" in given:
+        return ConversationRef.parse(given)
+    number = number_of(given.strip())
+    if number is None:
+        raise NotFound(f"there is no conversation {given!r}.", conversation=given)
+    return number
+
+
+def key_of(where: Where) -> str | int:
+    """How a store is asked for it."""
+    return where.text if isinstance(where, ConversationRef) else where
+
+
+def taking(where: Where, *names: tuple[str, str]) -> Needs:
+    """The needs of a story that changes this conversation."""
+    rows = [(NAME, name) for name in names]
+    if isinstance(where, ConversationRef):
+        return Needs(take=(where.text,), rows=list(rows))
+    return Needs(take_ids=(where,), rows=list(rows))
+
+
+def peeking(where: Where, *names: tuple[str, str]) -> Needs:
+    """The needs of a story that only looks at this conversation."""
+    needs = Needs(rows=[(NAME, name) for name in names])
+    if isinstance(where, ConversationRef):
+        needs.peek = (where.text,)
+    else:
+        needs.rows.append((CONVERSATION, where))
+    return needs
+
+
+def found(loaded: Loaded, where: Where, caller: Caller, *, take: bool = False) -> Conversation:
+    """The conversation, if the caller may know it. Raises `NotFound` or `Unauthorized`."""
+    key = key_of(where)
+    conversation = loaded.taken(key) if take else loaded.peeked(key)
+    if conversation is None:
+        if isinstance(where, ConversationRef):
+            authority.known_to(caller, where, where)
+        raise NotFound(f"there is no conversation {where}.", conversation=str(where))
+    authority.known_to(caller, conversation.ref, where)
+    return conversation
+
+
+def membership_rows(loaded: Loaded, where: Where, scope: str, session: str) -> Needs:
+    """The session's rows in this conversation, its predecessors' included."""
+    conversation = loaded.peeked(key_of(where))
+    number = loaded.get(NAME, (scope, session))
+    if conversation is None or number is None:
+        return Needs()
+    return Needs(rows=[(SESSION, number)], hold=[(MEMBER, (conversation.id, number))])
+
+
+def member_of(
+    draft: Draft, conversation: Conversation, scope: str, name: str, now: datetime
+) -> tuple[Session, Membership]:
+    """A session and its active membership. Raises `MembershipNotFound`.
+
+    While a `reassign` moves its rows, the predecessor's membership counts.
+    """
+    session = session_named(draft, scope, name)
+    for number in (session.id, *session.predecessors):
+        member = active_member(draft, conversation, number, now)
+        if member is not None:
+            return session, member
+    raise MembershipNotFound(f"({name!r} in {conversation.ref})", session_id=name)

@@ -1,0 +1,249 @@
+"""What has to be done from time to time: windows that ran out, grants that expired, floors.
+
+Nothing here decides what a reader may see: every read judges expiry and windows by itself. Upkeep
+only tidies, so it may be late, run twice, or run on several nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from threadline.core.draft import Draft
+from threadline.core.model import ALL, SINCE_JOIN, Conversation, Membership, Reason
+from threadline.core.ports import (
+    DUE,
+    MEMBER,
+    MEMBERS_OF,
+    PARTICIPANTS_OF,
+    SESSION,
+    SWEEPABLE,
+    SWEPT,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Store,
+    Story,
+)
+from threadline.core.rules import binding, hydration, membership, visibility
+from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.speaking import fold
+from threadline.core.seating import unseat
+from threadline.core.unseating import drop_binding
+from threadline.flows.hydration import Hydration
+
+CHUNK = 500
+SWEEP = 10_000
+
+
+@dataclass(slots=True)
+class Tidied:
+    """What one round of upkeep did, and what it found that it does not repair by itself."""
+
+    windows: int = 0
+    bindings: int = 0
+    swept: int = 0
+    repaired: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDue(Story[list[Conversation]]):
+    """Conversations with something due."""
+
+    limit: int = CHUNK
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Conversation]]:
+        """By the store's clock."""
+        epoch = datetime(1970, 1, 1, tzinfo=now.tzinfo)
+        until = (now - epoch) // timedelta(microseconds=1)
+        return Changes(), loaded.page(Page(DUE, (until, self.limit)))
+
+
+@dataclass(frozen=True, slots=True)
+class EndExpired(Story[bool]):
+    """End a binding that expired, with the membership it granted."""
+
+    conversation: int
+
+    def needs(self) -> Needs:
+        """The conversation, locked."""
+        return Needs(take_ids=(self.conversation,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, bool]:
+        """Answers whether there was one."""
+        draft = Draft(loaded)
+        conversation = draft.taken(self.conversation)
+        if conversation is None:
+            return draft.changes, False
+        bound = conversation.about.binding
+        if bound is None or binding.current(conversation.about, now) is not None:
+            return draft.changes, False
+        conversation = drop_binding(draft, conversation, bound.session)
+        member = draft.get(MEMBER, (conversation.id, bound.session))
+        if member is not None and Reason.BINDING in member.grants:
+            unseat(draft, conversation, membership.revoke(member, Reason.BINDING, now))
+        return draft.changes, True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSweepable(Story[list[Conversation]]):
+    """A page of conversations with a retention bound."""
+
+    after: int
+    limit: int = CHUNK
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Conversation]]:
+        """Ordered by id."""
+        return Changes(), loaded.page(Page(SWEEPABLE, (self.after, self.limit)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Story[int]):
+    """Move a conversation's floor as its retention says; answers how many numbers it passed."""
+
+    conversation: int
+
+    def needs(self) -> Needs:
+        """The conversation, locked."""
+        return Needs(take_ids=(self.conversation,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int]:
+        """Ids outlive the sweep: what was swept is known for ever (B15)."""
+        draft = Draft(loaded)
+        conversation = draft.taken(self.conversation)
+        if conversation is None or hydration.is_gated(conversation):
+            return draft.changes, 0
+        about = conversation.about
+        floor = conversation.earliest_sequence
+        if about.max_retained_entries is not None:
+            floor = max(floor, conversation.next_sequence - about.max_retained_entries)
+        if about.max_age is not None:
+            epoch = datetime(1970, 1, 1, tzinfo=now.tzinfo)
+            oldest = (now - about.max_age - epoch) // timedelta(microseconds=1)
+            page = Page(SWEPT, (conversation.id, conversation.earliest_sequence, oldest))
+            [(last,)] = draft.page(page)
+            if last is not None:
+                floor = max(floor, last + 1)
+        floor = min(floor, conversation.earliest_sequence + SWEEP)
+        passed = floor - conversation.earliest_sequence
+        if passed <= 0:
+            return draft.changes, 0
+        draft.changes.swept.append((conversation.id, floor))
+        draft.save(replace(conversation, earliest_sequence=floor))
+        draft.changes.conversations.add(conversation.id)
+        return draft.changes, passed
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile(Story[list[str]]):
+    """Make memberships equal participants and binding again; explicit removals are kept."""
+
+    conversation: int
+
+    def needs(self) -> Needs:
+        """The conversation, locked."""
+        return Needs(take_ids=(self.conversation,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[str]]:
+        """Answers a sentence for each thing that had drifted or dangles."""
+        draft = Draft(loaded)
+        conversation = draft.taken(self.conversation)
+        if conversation is None:
+            return draft.changes, []
+        said: list[str] = []
+        wanted = self._wanted(draft, conversation, now, said)
+        for number, (by, handles) in wanted.items():
+            member = draft.get(MEMBER, (conversation.id, number))
+            whole = _whole(member, by, handles, conversation, number, now)
+            if whole is None or whole == member:
+                continue
+            conversation, _ = unseat(draft, conversation, whole)
+            said.append(f"{conversation.ref}: a membership was missing and is repaired")
+        for member in draft.page(Page(MEMBERS_OF, (conversation.id, -1, CHUNK))):
+            by, _ = wanted.get(member.session, (set(), ()))
+            for reason in (Reason.GROUP, Reason.BINDING):
+                if reason in member.grants and reason not in by and member.session not in wanted:
+                    after = membership.revoke(replace(member, handles=()), reason, now)
+                    conversation, _ = unseat(draft, conversation, after)
+                    said.append(f"{conversation.ref}: a membership had no reason left and ended")
+        return draft.changes, said
+
+    def _wanted(
+        self, draft: Draft, conversation: Conversation, now: datetime, said: list[str]
+    ) -> dict[int, tuple[set[Reason], tuple[str, ...]]]:
+        wanted: dict[int, tuple[set[Reason], tuple[str, ...]]] = {}
+        for seat in draft.page(Page(PARTICIPANTS_OF, (conversation.id, "", CHUNK))):
+            by, handles = wanted.get(seat.session, (set(), ()))
+            if fold(seat.handle) not in {fold(one) for one in handles}:
+                handles = (*handles, seat.handle)
+            wanted[seat.session] = (by | {Reason.GROUP}, handles)
+        bound = binding.current(conversation.about, now)
+        if bound is not None:
+            by, handles = wanted.get(bound.session, (set(), ()))
+            wanted[bound.session] = (by | {Reason.BINDING}, handles)
+        for number in wanted:
+            session = draft.get(SESSION, number)
+            if session is None or session.retired_at is not None:
+                said.append(f"{conversation.ref}: a binding or handle points at a gone session")
+        return wanted
+
+
+def _whole(
+    member: Membership | None,
+    by: set[Reason],
+    handles: tuple[str, ...],
+    conversation: Conversation,
+    session: int,
+    now: datetime,
+) -> Membership | None:
+    """The membership as participants and binding want it; None where it was ended by name."""
+    if member is not None and member.evicted:
+        return None
+    for reason in sorted(by):
+        if member is None or reason not in member.grants or not visibility.is_active(member, now):
+            policy = ALL if reason is Reason.GROUP else SINCE_JOIN
+            member = membership.join(
+                member, conversation, session, by=reason, policy=policy, now=now
+            )
+    if member is not None and set(handles) != set(member.handles):
+        member = replace(member, handles=handles)
+    return member
+
+
+class Upkeep:
+    """Rounds of tidying."""
+
+    def __init__(self, store: Store, hydration: Hydration, limits: Limits = LIMITS) -> None:
+        self._store = store
+        self._hydration = hydration
+        self._limits = limits
+
+    async def round(self) -> Tidied:
+        """Drain windows that ran out, end expired bindings, move floors. Safe at any time."""
+        done = Tidied()
+        for conversation in await self._store.read(ReadDue()):
+            if conversation.about.window is not None:
+                await self._hydration.drain(conversation.id)
+                done.windows += 1
+            if conversation.about.binding is not None and await self._store.run(
+                EndExpired(conversation.id)
+            ):
+                done.bindings += 1
+        done.swept = await self.sweep()
+        return done
+
+    async def sweep(self) -> int:
+        """Move every floor that its retention asks to move; answers how many numbers passed."""
+        passed, after = 0, -1
+        while rows := await self._store.read(ReadSweepable(after)):
+            after = rows[-1].id
+            for row in rows:
+                while moved := await self._store.run(Sweep(row.id)):
+                    passed += moved
+        return passed
+
+    async def reconcile(self, conversation: int) -> list[str]:
+        """Repair drift of one conversation's memberships and say what was found."""
+        return await self._store.run(Reconcile(conversation))

@@ -1,0 +1,383 @@
+"""PostgreSQL: one database, any number of nodes.
+
+Each node has one connection that writes. It takes whatever stories have gathered while it was
+committing and makes one transaction of them, as on SQLite; more connections would be slower. The
+nodes share nothing but the database: every conversation an append touches is locked, in one order,
+and what another node changed is seen after the lock.
+
+What is connected to, refused and meant by an error is in `postgres_server.py`; how the nodes ring
+each other in `postgres_bells.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, TypeVar
+
+import asyncpg
+
+from threadline.core.errors import OutcomeUnknown, StoreUnavailable, ThreadlineError
+from threadline.core.ports import Clock, Story
+from threadline.stores import findings
+from threadline.stores.codec import Codec, Row
+from threadline.stores.engine import Batch, Operation, Work
+from threadline.stores.gathering import Waiting, parked, settle
+from threadline.stores.postgres_bells import Intercom, hang_up
+from threadline.stores.postgres_server import (
+    Fate,
+    Server,
+    ServerClock,
+    fate_of,
+    is_verdict,
+    prepare,
+)
+from threadline.stores.statements import statements
+from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
+
+T = TypeVar("T")
+
+BATCH = 512
+READERS = 3
+ATTEMPTS = 12
+RACES = 3
+PATIENCE_SECONDS = 15.0
+PAUSE_SECONDS = (0.01, 0.5)
+
+_SNAPSHOT = "begin isolation level repeatable read, read only"
+
+
+class _InDoubt(Exception):
+    """The connection was lost while committing: it may have been kept or not."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__()
+        self.batch = batch
+
+
+async def open_postgres(
+    url: str, key: bytes, *, allow_unsafe: bool = False, **options: Any
+) -> PostgresStore:
+    """Open a database, making or migrating its tables.
+
+    `key` is 32 secret bytes kept outside the database, the same on every node. `allow_unsafe`
+    accepts a server that does not sync what it commits. Raises `StoreUnavailable`, `ConfigError`,
+    `SchemaNewer`, `WrongKey`, `StoreDamaged`.
+    """
+    server = Server(url, allow_unsafe=allow_unsafe)
+    try:
+        writer = await server.connect_writer()
+        try:
+            codec = Codec(key)
+            await prepare(writer, codec, server.where)
+            store = PostgresStore(server, codec, writer, **options)
+            await store.start()
+        except BaseException:
+            writer.terminate()
+            raise
+    except Exception as error:
+        raise server.translated(error) from error
+    return store
+
+
+class PostgresStore:
+    """See `core.ports.Store`. Made by `open_postgres`."""
+
+    kind: ClassVar[str] = "postgres"
+
+    def __init__(
+        self,
+        server: Server,
+        codec: Codec,
+        writer: asyncpg.Connection,
+        *,
+        clock: Clock | None = None,
+        cut: Callable[[list[Any]], list[list[Any]]] | None = None,
+        poll: float = 5.0,
+    ) -> None:
+        self._server = server
+        self._codec = codec
+        self._writer: asyncpg.Connection = writer
+        self._server_clock = ServerClock()
+        self._clock: Clock = clock or self._server_clock
+        self._cut = cut
+        self._texts = statements("postgres")
+        self._waiting: deque[Waiting] = deque()
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._down = False
+        self._loop = asyncio.get_running_loop()
+        self._readers: asyncio.LifoQueue[asyncpg.Connection | None] = asyncio.LifoQueue()
+        for _ in range(READERS):
+            self._readers.put_nowait(None)
+        self._tidying: set[asyncio.Task[None]] = set()
+        self._wakeups = Wakeups(self._belonging, self._behind, poll)
+        self._intercom = Intercom(self._connect_intercom, self._wakeups)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Look at the clock, listen to the other nodes, and begin to take stories."""
+        await self._server_clock.look(self._writer)
+        await self._intercom.start()
+        self._task = asyncio.create_task(self._write())
+
+    def _connect_intercom(self) -> Any:
+        # A ring is a hint: it need not be on the disk.
+        return self._server.connect(synchronous_commit="off")
+
+    # --- writing -----------------------------------------------------------------------------
+
+    async def run(self, story: Story[T]) -> T:
+        """See `core.ports.Store.run`."""
+        return await self._submit(story).future  # type: ignore[no-any-return]
+
+    async def run_all(self, stories: Iterable[Story[T]]) -> list[T | Exception]:
+        """See `core.ports.Store.run_all`."""
+        items = [self._submit(story) for story in stories]
+        return await asyncio.gather(*(item.future for item in items), return_exceptions=True)  # type: ignore[no-any-return]
+
+    def _submit(self, story: Story[Any]) -> Waiting:
+        if self._closed:
+            raise StoreUnavailable("the store was closed.")
+        item = Waiting(story, self._loop.create_future())
+        self._waiting.append(item)
+        self._arrived.set()
+        return item
+
+    async def _write(self) -> None:
+        while self._waiting or not self._closed:
+            self._arrived.clear()
+            if not self._waiting:
+                # Whoever is ready in the turn that wakes this task is in the batch.
+                await self._arrived.wait()
+            items: list[Waiting] = []
+            while self._waiting and len(items) < BATCH:
+                items.append(self._waiting.popleft())
+            for part in self._cut(items) if self._cut else [items]:
+                try:
+                    await self._transact(part)
+                except Exception as error:
+                    self._refuse(part, self._server.translated(error))
+
+    async def _transact(self, items: list[Waiting]) -> None:
+        """Run a batch until its outcome is known, then answer."""
+        began, attempts, races, doubted = time.monotonic(), 0, 0, False
+        while items:
+            attempts += 1
+            try:
+                self._answer(items, await self._commit(items))
+                return
+            except _InDoubt as doubt:
+                # A ring for nothing does no harm; a repetition may find nothing left to ring for.
+                self._ring(doubt.batch)
+                items = self._give_up_unrepeatable(items)
+                error: Exception = doubt
+                fate, doubted = Fate.LOST, True
+            except Exception as caught:
+                error, fate = caught, fate_of(caught)
+            if fate is Fate.RACE:
+                races += 1
+                fate = Fate.AGAIN if races < RACES else Fate.DATA
+            if fate is Fate.DATA:
+                await self._alone(items, error)
+                return
+            over = self._down or attempts >= ATTEMPTS or time.monotonic() - began > PATIENCE_SECONDS
+            if fate is Fate.FAULT or over:
+                self._down = fate is Fate.LOST
+                self._refuse(items, _unknown() if doubted else self._server.translated(error))
+                return
+            await _pause(attempts)
+
+    async def _commit(self, items: list[Waiting]) -> Batch:
+        writer = await self._connected()
+        batch = Batch(self._codec, self._clock())
+        try:
+            await writer.execute("begin")
+            answers = await self._drive(writer, batch.work([item.story for item in items]))
+        except BaseException:
+            await _roll_back(writer)
+            raise
+        try:
+            await writer.execute("commit")
+        except BaseException as error:
+            if isinstance(error, Exception) and is_verdict(error):
+                raise
+            writer.terminate()
+            raise _InDoubt(batch) from error
+        for item, answer in zip(items, answers, strict=True):
+            item.answer = answer
+        return batch
+
+    async def _connected(self) -> asyncpg.Connection:
+        if self._writer.is_closed():
+            self._writer = await self._server.connect_writer()
+            await self._server_clock.look(self._writer)
+        elif self._server_clock.stale:
+            await self._server_clock.look(self._writer)
+        return self._writer
+
+    async def _drive(self, connection: asyncpg.Connection, work: Work) -> list[Any]:
+        try:
+            operation = next(work)
+            while True:
+                operation = work.send(await self._execute(connection, operation))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    async def _execute(self, connection: asyncpg.Connection, operation: Operation) -> list[Any]:
+        args: Sequence[Any]
+        if operation.args is not None:
+            args = operation.args
+        elif operation.rows:
+            args = list(zip(*operation.rows, strict=True))
+        else:
+            return []
+        return await connection.fetch(self._texts[operation.statement].sql, *args)
+
+    def _give_up_unrepeatable(self, items: list[Waiting]) -> list[Waiting]:
+        self._refuse([item for item in items if not item.story.repeatable], _unknown())
+        return [item for item in items if item.story.repeatable]
+
+    async def _alone(self, items: list[Waiting], error: Exception) -> None:
+        if len(items) > 1:
+            for item in items:
+                await self._transact([item])
+        else:
+            self._refuse(items, await self._park(items[0].story, error))
+
+    async def _park(self, story: Story[Any], error: Exception) -> Exception:
+        reason = self._server.translated(error)
+        try:
+            if story.payload is None:
+                return reason
+            row = parked(story, error, self._clock())
+            await self._execute(await self._connected(), Operation("parked.add", [row]))
+        except Exception as second:
+            return self._server.translated(second)
+        return StoreUnavailable(f"the message was parked: {reason}", parked=row[0])
+
+    def _refuse(self, items: list[Waiting], error: Exception) -> None:
+        for item in items:
+            item.answer = error
+        settle(items)
+
+    def _answer(self, items: list[Waiting], batch: Batch) -> None:
+        self._down = False
+        settle(items)
+        self._ring(batch)
+
+    def _ring(self, batch: Batch) -> None:
+        if batch.conversations or batch.sessions:
+            self._wakeups.ring(batch.conversations, batch.sessions)
+            self._intercom.announce(batch.conversations, batch.sessions)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    async def read(self, story: Story[T]) -> T:
+        """See `core.ports.Store.read`."""
+
+        async def look(reader: asyncpg.Connection) -> Any:
+            await reader.execute(_SNAPSHOT)
+            batch = Batch(self._codec, self._clock(), reading=True)
+            return (await self._drive(reader, batch.work([story])))[0]
+
+        answer = await self._read(look)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    async def ask(self, statement: str, *args: Any, rows: Sequence[Row] = ()) -> list[Any]:
+        """Run one read statement by name, beside the writer. For the indexer and `doctor`."""
+        operation = Operation(statement, rows, None if rows else args)
+        found = await self._read(lambda reader: self._execute(reader, operation))
+        return [tuple(row) for row in found]
+
+    async def pragma(self, sql: str) -> list[Row]:
+        """Run a statement of PostgreSQL's own on a reader and return its rows."""
+        return [tuple(row) for row in await self._read(lambda reader: reader.fetch(sql))]
+
+    async def _read(self, work: Callable[[asyncpg.Connection], Any]) -> Any:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with self._lent() as reader:
+                    return await work(reader)
+            except Exception as error:
+                again = fate_of(error) in (Fate.AGAIN, Fate.LOST) and not self._down
+                if not again or attempt == ATTEMPTS or self._closed:
+                    raise self._server.translated(error) from error
+            await _pause(attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[asyncpg.Connection]:
+        if self._closed:
+            raise StoreUnavailable("the store was closed.")
+        reader = await self._readers.get()
+        try:
+            if reader is None or reader.is_closed():
+                reader = None
+                reader = await self._server.connect()
+            yield reader
+        finally:
+            if reader is not None and reader.is_in_transaction():
+                # The answer does not wait for the snapshot to be let go.
+                task = asyncio.create_task(self._tidy(reader))
+                self._tidying.add(task)
+                task.add_done_callback(self._tidying.discard)
+            else:
+                self._readers.put_nowait(reader)
+
+    async def _tidy(self, reader: asyncpg.Connection) -> None:
+        await _roll_back(reader)
+        self._readers.put_nowait(reader)
+
+    async def _belonging(self, pairs: Pairs) -> Pairs:
+        return await self.ask("members.rung", rows=pairs) if pairs else []
+
+    async def _behind(self, sessions: list[tuple[int]]) -> Behind:
+        return await self.ask("members.behind", rows=sessions) if sessions else []
+
+    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Doorbell:
+        """See `core.ports.Store.bell`."""
+        return self._wakeups.bell(conversations=conversations, session=session)
+
+    @asynccontextmanager
+    async def check(self) -> AsyncIterator[AsyncIterator[str]]:
+        """See `core.ports.Store.check`."""
+        yield findings.examine(self, self._codec, None)
+
+    async def close(self) -> None:
+        """Finish what was taken, then close. Nothing that was answered is lost."""
+        self._closed = True
+        self._arrived.set()
+        if self._task is not None:
+            await self._task
+        await self._wakeups.close()
+        await self._intercom.close()
+        for _ in range(READERS):
+            reader = await self._readers.get()
+            if reader is not None:
+                await hang_up(reader)
+        await hang_up(self._writer)
+
+
+def _unknown() -> ThreadlineError:
+    return OutcomeUnknown("Look whether it is there before you try again.")
+
+
+async def _pause(attempt: int) -> None:
+    shortest, longest = PAUSE_SECONDS
+    await asyncio.sleep(min(shortest * 2**attempt, longest) * random.uniform(0.5, 1.5))
+
+
+async def _roll_back(connection: asyncpg.Connection) -> None:
+    """End a transaction that is not to be kept; a connection that cannot is dropped."""
+    try:
+        if connection.is_in_transaction():
+            await connection.execute("rollback")
+    except Exception:
+        connection.terminate()

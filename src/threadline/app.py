@@ -25,9 +25,11 @@ from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.flows.conversations import Conversations
 from threadline.flows.hydration import Hydration
+from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
 from threadline.flows.members import Members
 from threadline.flows.replay import Replay
+from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
 from threadline.flows.speakers import Speakers
 from threadline.flows.upkeep import Upkeep
@@ -42,9 +44,11 @@ class Threadline:
         self.store = store
         self.conversations = Conversations(store, limits)
         self.hydration = Hydration(store, limits)
+        self.importing = Importing(self.hydration, limits)
         self.inbound = Inbound(store, self.hydration, limits)
         self.members = Members(store, limits)
         self.replay = Replay(store, limits)
+        self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)
         self.speakers = Speakers(store, limits)
         self.upkeep = Upkeep(store, self.hydration, limits)
@@ -57,13 +61,15 @@ class Threadline:
         key: bytes | None = None,
         key_file: str | Path | None = None,
         limits: Limits = LIMITS,
+        indexing: bool = True,
         **options: Any,
     ) -> AsyncIterator[Threadline]:
         """Open a store and everything on it.
 
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
-        `options` go to the store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        `indexing` keeps the text index behind the commits of this process. `options` go to the
+        store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite
@@ -82,9 +88,13 @@ class Threadline:
             store = await open_postgres(url, secret, **options)
         else:
             raise ConfigError(f"the store {url!r} is neither sqlite:PATH nor postgresql://….")
+        line = Threadline(store, limits)
         try:
-            yield Threadline(store, limits)
+            if indexing:
+                line.search.start()
+            yield line
         finally:
+            await line.search.stop()
             await store.close()
 
 

@@ -11,7 +11,7 @@ decide again. `needs` and `more` are therefore about speed, never about being ri
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,6 +53,7 @@ HELD: Noun[tuple[int, bytes], Held] = Noun("holds")
 SESSION: Noun[int, Session] = Noun("sessions")
 NAME: Noun[tuple[str, str], int] = Noun("names")
 ROUTE: Noun[tuple[str, str, str], int] = Noun("routes")
+INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ ROUTES_OF: Query[tuple[str, str, str]] = Query("routes.of_session")
 SESSIONS: Query[Session] = Query("sessions.page", SESSION)
 SWEPT: Query[tuple[int]] = Query("records.older_than")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
-SEARCH: Query[tuple[int, int]] = Query("search.find")
+UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class Changes:
     records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
     blanked: list[tuple[int, int]] = field(default_factory=list)
     revisions: list[tuple[int, bytes, int, int, str]] = field(default_factory=list)
+    indexed: list[tuple[int, int, datetime, str]] = field(default_factory=list)
     swept: list[tuple[int, int]] = field(default_factory=list)
     conversations: set[int] = field(default_factory=set)
     sessions: set[int] = field(default_factory=set)
@@ -230,11 +232,26 @@ class Store(Protocol):
     async def read(self, story: Story[T]) -> T:
         """Run a story that writes nothing, on one committed state, beside the writer."""
 
-    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Bell:
-        """A bell for what is committed to these conversations or concerns this session."""
+    async def find(
+        self, words: str, conversations: Sequence[int] | None, before: Hit | None, limit: int
+    ) -> list[Hit]:
+        """Records whose text has all these words, newest first, in these conversations or any.
+
+        Each hit is (conversation, sequence, place); the last one of a page is the next `before`.
+        """
+
+    def bell(
+        self,
+        *,
+        conversations: Iterable[int] = (),
+        session: int | None = None,
+        everything: bool = False,
+    ) -> Bell:
+        """A bell for commits to these conversations, concerning this session, or any."""
 
     def check(self) -> AbstractAsyncContextManager[AsyncIterator[str]]:
         """Examine the whole store; each finding is a sentence. No finding is good news."""
 
 
+Hit = tuple[int, int, int]
 Clock = Callable[[], datetime]

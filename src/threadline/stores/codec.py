@@ -36,6 +36,7 @@ from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
     HELD,
+    INDEXED,
     KNOWN,
     MEMBER,
     NAME,
@@ -172,6 +173,7 @@ class Codec:
             ),
             NAME: lambda key, value: (*key, value),
             ROUTE: lambda key, value: (*key, value),
+            INDEXED: lambda key, value: (key, *value),
         }
         self.decoders: dict[Noun[Any, Any], Callable[[Row], tuple[Any, Any]]] = {
             ADDRESS: lambda row: (row[0], row[1]),
@@ -190,6 +192,7 @@ class Codec:
             SESSION: lambda row: (row[0], _session(row[3])),
             NAME: lambda row: ((row[0], row[1]), row[2]),
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
+            INDEXED: lambda row: (row[0], (row[1], row[2])),
         }
 
     def id_key(self, space: str, message_id: str) -> bytes:

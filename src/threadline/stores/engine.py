@@ -21,6 +21,7 @@ from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
     HELD,
+    INDEXED,
     KNOWN,
     MEMBER,
     NAME,
@@ -35,7 +36,7 @@ from threadline.core.ports import (
     Page,
     Story,
 )
-from threadline.stores.codec import Codec, Row
+from threadline.stores.codec import Codec, Row, micros
 
 CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE)
 CACHE_ROWS = 50_000
@@ -93,6 +94,7 @@ class _Dirty:
     records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
     revisions: list[Row] = field(default_factory=list)
     unindexed: list[Row] = field(default_factory=list)
+    indexed: list[Row] = field(default_factory=list)
     swept: list[Row] = field(default_factory=list)
 
 
@@ -238,6 +240,8 @@ class Batch:
             dirty.revisions += changes.revisions
         if changes.blanked:
             dirty.unindexed += changes.blanked
+        if changes.indexed:
+            dirty.indexed += [(at, n, micros(when), text) for at, n, when, text in changes.indexed]
         if changes.swept:
             dirty.swept += changes.swept
         self.conversations |= changes.conversations
@@ -328,7 +332,7 @@ class Batch:
 
     def _save(self) -> Generator[Operation, list[Row], None]:
         dirty, self._dirty = self._dirty, _Dirty()
-        for noun in (ADDRESS, CONVERSATION, SESSION, NAME, KNOWN, MEMBER, PARTICIPANT, HELD, ROUTE):
+        for noun in (ADDRESS, CONVERSATION, SESSION, NAME, KNOWN, MEMBER, PARTICIPANT, HELD, ROUTE, INDEXED):
             if changed := dirty.rows.get(noun):
                 yield from self._write(noun, changed)
         if dirty.records:
@@ -342,7 +346,11 @@ class Batch:
             yield Operation("search.drop", dirty.unindexed)
         for conversation, floor in dirty.swept:
             yield Operation("search.sweep", args=(conversation, floor))
+            yield Operation("search.unplace", args=(conversation, floor))
             yield Operation("records.sweep", args=(conversation, floor))
+        if dirty.indexed:
+            yield Operation("search.place", dirty.indexed)
+            yield Operation("search.add", dirty.indexed)
 
     def _write(
         self, noun: Noun[Any, Any], changed: dict[Any, Any]

@@ -49,10 +49,7 @@ async def examine(store: Askable, codec: Codec, own: str | None) -> AsyncIterato
         for number, next_sequence, earliest in rows:
             after = number
             found = counted.pop(number, None)
-            if next_sequence <= earliest:
-                wanted = None
-            else:
-                wanted = (earliest, next_sequence - 1)
+            wanted = None if next_sequence <= earliest else (earliest, next_sequence - 1)
             if found != wanted:
                 yield f"conversation {number}: counters say {wanted}, records say {found}"
     for number in counted:

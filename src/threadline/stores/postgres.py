@@ -22,7 +22,7 @@ from typing import Any, ClassVar, TypeVar
 import asyncpg
 
 from threadline.core.errors import OutcomeUnknown, StoreUnavailable, ThreadlineError
-from threadline.core.ports import Clock, Story
+from threadline.core.ports import Clock, Hit, Story
 from threadline.stores import findings
 from threadline.stores.codec import Codec, Row
 from threadline.stores.engine import Batch, Operation, Work
@@ -42,6 +42,7 @@ from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 T = TypeVar("T")
 
 BATCH = 512
+FAR = 1 << 62
 READERS = 3
 ATTEMPTS = 12
 RACES = 3
@@ -341,9 +342,28 @@ class PostgresStore:
     async def _behind(self, sessions: list[tuple[int]]) -> Behind:
         return await self.ask("members.behind", rows=sessions) if sessions else []
 
-    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Doorbell:
+    async def find(
+        self, words: str, conversations: Sequence[int] | None, before: Hit | None, limit: int
+    ) -> list[Hit]:
+        """See `core.ports.Store.find`."""
+        quoted = " ".join('"' + word.replace('"', " ") + '"' for word in words.split())
+        conversation, sequence, place = before or (FAR, FAR, FAR)
+        numbers = None if conversations is None else list(conversations)
+        return await self.ask(
+            "search.find", quoted, place, limit, conversation, sequence, numbers
+        )
+
+    def bell(
+        self,
+        *,
+        conversations: Iterable[int] = (),
+        session: int | None = None,
+        everything: bool = False,
+    ) -> Doorbell:
         """See `core.ports.Store.bell`."""
-        return self._wakeups.bell(conversations=conversations, session=session)
+        return self._wakeups.bell(
+            conversations=conversations, session=session, everything=everything
+        )
 
     @asynccontextmanager
     async def check(self) -> AsyncIterator[AsyncIterator[str]]:

@@ -163,13 +163,14 @@ class Server:
         """
         connection = await self.connect()
         try:
-            self._judge(await connection.fetchrow(_FACTS))
+            self.judge(await connection.fetchrow(_FACTS))
         except BaseException:
             connection.terminate()
             raise
         return connection
 
-    def _judge(self, facts: Any) -> None:
+    def judge(self, facts: Any) -> None:
+        """Refuse a server on which the store's promises would not hold."""
         if facts["version"] < OLDEST:
             raise ConfigError(
                 f"PostgreSQL {facts['named']} at {self.where} is too old; "

@@ -31,7 +31,7 @@ from threadline.core.errors import (
     StoreUnavailable,
     ThreadlineError,
 )
-from threadline.core.ports import Clock, Story
+from threadline.core.ports import Clock, Hit, Story
 from threadline.stores import findings
 from threadline.stores.codec import Codec, Row, micros
 from threadline.stores.engine import Batch, Cache, Operation, Work
@@ -41,6 +41,7 @@ from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 T = TypeVar("T")
 
 BATCH = 512
+FAR = 1 << 62
 READERS = 2
 BUSY_MILLISECONDS = 30_000
 CHECKPOINT_PAGES = 4_000
@@ -330,9 +331,28 @@ class SqliteStore:
     async def _behind(self, sessions: list[tuple[int]]) -> Behind:
         return await self.ask("members.behind", rows=sessions) if sessions else []
 
-    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Doorbell:
+    async def find(
+        self, words: str, conversations: Sequence[int] | None, before: Hit | None, limit: int
+    ) -> list[Hit]:
+        """See `core.ports.Store.find`."""
+        quoted = ['"' + word.replace('"', '""') + '"' for word in words.split()]
+        match = f"words : ({' '.join(quoted)})"
+        if conversations is not None:
+            match += f" AND place : ({' OR '.join(f'c{number}' for number in conversations)})"
+        place = FAR if before is None else before[2]
+        return await self.ask("search.find", match, place, limit)
+
+    def bell(
+        self,
+        *,
+        conversations: Iterable[int] = (),
+        session: int | None = None,
+        everything: bool = False,
+    ) -> Doorbell:
         """See `core.ports.Store.bell`."""
-        return self._wakeups.bell(conversations=conversations, session=session)
+        return self._wakeups.bell(
+            conversations=conversations, session=session, everything=everything
+        )
 
     @asynccontextmanager
     async def check(self) -> AsyncIterator[AsyncIterator[str]]:

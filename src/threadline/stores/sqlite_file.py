@@ -137,7 +137,7 @@ def _prepare(connection: apsw.Connection, path: Path, codec: Codec) -> None:
             connection.execute("rollback")
             raise
     rows = connection.execute(statements("sqlite")["meta.load"].sql).fetchall()
-    found: dict[Any, Any] = dict(rows)
+    found = {str(name): str(value) for name, value in rows}
     if "key" not in found:
         save = statements("sqlite")["meta.save"].sql
         connection.execute(save, ("key", codec.fingerprint()))

@@ -91,14 +91,23 @@ class Wakeups:
         self._poll_seconds = poll
         self._rooms: dict[int, set[Doorbell]] = {}
         self._seats: dict[int, set[Doorbell]] = {}
+        self._all: set[Doorbell] = set()
         self._rung: set[int] = set()
         self._finder: asyncio.Task[None] | None = None
         self._poller: asyncio.Task[None] | None = None
         self._closed = False
 
-    def bell(self, *, conversations: Iterable[int] = (), session: int | None = None) -> Doorbell:
+    def bell(
+        self,
+        *,
+        conversations: Iterable[int] = (),
+        session: int | None = None,
+        everything: bool = False,
+    ) -> Doorbell:
         """A bell on these doors, armed at once."""
         bell = Doorbell(frozenset(conversations), session, self._remove)
+        if everything:
+            self._all.add(bell)
         for number in bell.conversations:
             self._rooms.setdefault(number, set()).add(bell)
         if session is not None:
@@ -108,6 +117,7 @@ class Wakeups:
         return bell
 
     def _remove(self, bell: Doorbell) -> None:
+        self._all.discard(bell)
         for doors, numbers in (
             (self._rooms, bell.conversations),
             (self._seats, [] if bell.session is None else [bell.session]),
@@ -124,6 +134,8 @@ class Wakeups:
         for number in conversations:
             for bell in self._rooms.get(number, ()):
                 bell.ring(number)
+            for bell in self._all:
+                bell.ring(number)
             if self._seats:
                 self._rung.add(number)
         for number in sessions:
@@ -138,6 +150,8 @@ class Wakeups:
             for bells in doors.values():
                 for bell in bells:
                     bell.ring(EVERYTHING)
+        for bell in self._all:
+            bell.ring(EVERYTHING)
 
     async def _find(self) -> None:
         try:

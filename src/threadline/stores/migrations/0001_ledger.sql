@@ -133,16 +133,18 @@ create table search_rows (
     unique (conversation, sequence)
 );
 create virtual table search using fts5 (
-    words, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
+    place, words, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
 );
 -- postgres:
 create table search (
     conversation bigint not null,
     sequence bigint not null,
+    recorded_at bigint not null,
     words tsvector not null,
     primary key (conversation, sequence)
 );
 create index search_by_word on search using gin (words);
+create index search_by_time on search (recorded_at, conversation, sequence);
 -- both:
 create table indexed (
     conversation bigint primary key,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from email.errors import (
@@ -21,12 +22,13 @@ from email.errors import (
 )
 from email.message import Message
 from email.utils import parseaddr, parsedate_to_datetime
-from html.parser import HTMLParser
+from html import unescape
 
 from threadline.core.model import MAX_TEXT_BYTES, Attachment
 
 MAX_DEPTH = 50
 MAX_NAME = 2000  # looking for an address takes quadratic time
+MAX_HTML = 512 * 1024  # past this it is a layout, not a letter
 ELIDED = "threadline: bytes left out: "
 
 _NEVER = re.compile("[\x00\ud800-\udfff]")
@@ -49,7 +51,8 @@ _FAULTS: dict[type[MessageDefect], str] = {
     InvalidBase64PaddingDefect: "a base64 part breaks off.",
     InvalidBase64LengthDefect: "a base64 part breaks off.",
 }
-_UNSEEN = frozenset({"head", "script", "style", "title", "template"})
+_UNSEEN = frozenset({"script", "style", "title", "template"})
+_TAG = re.compile(r"""<(/?)([a-zA-Z][a-zA-Z0-9]*|[!?])(?:[^"'<>]|"[^"]*"|'[^']*')*>""")
 
 
 @dataclass(slots=True)
@@ -225,43 +228,48 @@ def _attachment(part: Message, payload: object, numbered: str) -> Attachment:
     )
 
 
-class _Readable(HTMLParser):
-    """HTML as a text of lines, without what a browser does not show."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.out: list[str] = []
-        self.unseen = 0
-        self.as_written = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.unseen += tag in _UNSEEN
-        self.as_written += tag == "pre"
-        if tag in _BLOCKS:
-            self.out.append("\n- " if tag == "li" else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.unseen -= tag in _UNSEEN and self.unseen > 0
-        self.as_written -= tag == "pre" and self.as_written > 0
-        if tag in _BLOCKS:
-            self.out.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if self.unseen:
-            return
-        if not self.as_written:
-            data = re.sub(r"\s+", " ", data)
-            data = data.lstrip() if not self.out or self.out[-1][-1:].isspace() else data
-        self.out.append(data)
-
-
 def _readable(html: str) -> str:
-    parser = _Readable()
-    try:
-        # Past this length it is a layout, not a letter; the parser is slow on broken markup.
-        parser.feed(html[: 1024 * 1024])
-        parser.close()
-    except (AssertionError, ValueError):
-        pass  # what was read up to here is still worth reading
-    lines = [line.rstrip() for line in "".join(parser.out).split("\n")]
+    """HTML as lines of text, without what a browser does not show.
+
+    Not `html.parser`: on unclosed tags it takes quadratic time, and anyone may send a mail.
+    """
+    html, out, i = html[:MAX_HTML], list[str](), 0
+    lower = html.lower()  # tags only: its length may differ from the text's outside of ASCII
+    lower = lower if len(lower) == len(html) else html
+    as_written = False
+    while 0 <= i < len(html):
+        mark = html.find("<", i)
+        text = html[i:] if mark < 0 else html[i:mark]
+        at_start = not out or out[-1][-1].isspace()
+        if text := _visible(text, at_start=at_start, as_written=as_written):
+            out.append(text)
+        if mark < 0:
+            break
+        if html.startswith("<!--", mark):
+            end = html.find("-->", mark)
+            i = end + 3 if end >= 0 else end
+            continue
+        if not (tag := _TAG.match(html, mark, mark + 1000)):
+            # A tag of more than that, or a sign that is no tag.
+            end = html.find(">", mark) if html[mark + 1 : mark + 2].isalpha() else -1
+            out += [] if end >= 0 else ["<"]
+            i = max(end, mark) + 1
+            continue
+        name, i = tag[2].lower(), tag.end()
+        if name in _BLOCKS:
+            out.append("\n- " if name == "li" and not tag[1] else "\n")
+        if name == "pre":
+            as_written = not tag[1]
+        if name in _UNSEEN and not tag[1]:
+            i = lower.find(f"</{name}", i)
+    lines = [line.rstrip() for line in "".join(out).split("\n")]
     return clean(re.sub(r"\n{3,}", "\n\n", "\n".join(lines))).strip("\n")
+
+
+def _visible(text: str, *, at_start: bool, as_written: bool) -> str:
+    with suppress(ValueError):  # a character reference of thousands of digits
+        text = unescape(text)
+    if as_written:
+        return text
+    text = re.sub(r"\s+", " ", text)
+    return text.lstrip() if at_start else text

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from threadline.core.errors import InvalidConversation, InvalidInput
+from threadline.core.quick import quick
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 MAX_ID_BYTES = 1024
@@ -269,6 +270,7 @@ class Origin:
     hops: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboundMessage:
     """What an adapter heard, an archive held or a caller said: one entry, not yet recorded.
@@ -299,6 +301,7 @@ class InboundMessage:
     metadata: Metadata = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptRecord:
     """One entry of a transcript. (conversation, sequence) is its id.
@@ -372,6 +375,7 @@ class Grant:
     expires_at: datetime | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
     """One session in one conversation. `joined_sequence` is the head when this stint began.
@@ -452,6 +456,7 @@ class Window:
     metadata: Metadata = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
     """What a conversation's row holds beside its counters: all that changes seldom.
@@ -489,6 +494,7 @@ class About:
     moved_to: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """The one row an append locks. Its `ref` is the newest of its addresses."""
@@ -525,6 +531,7 @@ class Session:
     metadata: Metadata = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Known:
     """Where a message id stands: its record, or (sequence None) only revisions that wait for it."""

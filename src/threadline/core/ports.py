@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.quick import quick
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -93,7 +94,11 @@ class Page(Generic[T]):
     args: tuple[Any, ...] = ()
 
 
-@dataclass(slots=True)
+Key = tuple[Noun[Any, Any], Any]
+
+
+@quick
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What a story wants loaded: `take` and `peek` are refs as text, `rows` are keys by kind.
 
@@ -101,12 +106,12 @@ class Needs:
     Rows under `hold` are locked as well: members whose cursor or grants move, sessions that end.
     """
 
-    take: tuple[str, ...] = ()
-    take_ids: tuple[int, ...] = ()
-    peek: tuple[str, ...] = ()
-    hold: list[tuple[Noun[Any, Any], Any]] = field(default_factory=list)
-    rows: list[tuple[Noun[Any, Any], Any]] = field(default_factory=list)
-    pages: list[Page[Any]] = field(default_factory=list)
+    take: Sequence[str] = ()
+    take_ids: Sequence[int] = ()
+    peek: Sequence[str] = ()
+    hold: Sequence[Key] = ()
+    rows: Sequence[Key] = ()
+    pages: Sequence[Page[Any]] = ()
 
 
 NO_NEEDS = Needs()
@@ -142,18 +147,34 @@ class Loaded(Protocol):
         """A new surrogate id, never given before."""
 
 
-@dataclass(slots=True)
 class Changes:
-    """What a story decided to write. Nothing in it is visible before the commit."""
+    """What a story decided to write. Nothing in it is visible before the commit.
 
-    rows: list[tuple[Noun[Any, Any], Any, Any]] = field(default_factory=list)
-    records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
-    blanked: list[tuple[int, int]] = field(default_factory=list)
-    revisions: list[tuple[int, bytes, int, int, str]] = field(default_factory=list)
-    indexed: list[tuple[int, int, datetime, str]] = field(default_factory=list)
-    swept: list[tuple[int, int]] = field(default_factory=list)
-    conversations: set[int] = field(default_factory=set)
-    sessions: set[int] = field(default_factory=set)
+    `rows` are (noun, key, value), `records` (conversation, record), `blanked` and `swept`
+    (conversation, sequence), `revisions` (conversation, key, at conversation, at sequence, event),
+    `indexed` (conversation, sequence, time, text); `conversations` and `sessions` are rung.
+    """
+
+    __slots__ = (
+        "blanked",
+        "conversations",
+        "indexed",
+        "records",
+        "revisions",
+        "rows",
+        "sessions",
+        "swept",
+    )
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Noun[Any, Any], Any, Any]] = []
+        self.records: list[tuple[int, TranscriptRecord]] = []
+        self.blanked: list[tuple[int, int]] = []
+        self.revisions: list[tuple[int, bytes, int, int, str]] = []
+        self.indexed: list[tuple[int, int, datetime, str]] = []
+        self.swept: list[tuple[int, int]] = []
+        self.conversations: set[int] = set()
+        self.sessions: set[int] = set()
 
     def put(self, noun: Noun[K, V], key: K, value: V | None) -> None:
         """Write a row; None removes it."""

@@ -26,7 +26,8 @@ from threadline.core.model import (
     WindowMode,
 )
 from threadline.core.places import notice, resolve
-from threadline.core.ports import HELD, KNOWN, RECORD, Loaded, Needs
+from threadline.core.ports import HELD, KNOWN, NO_NEEDS, RECORD, Key, Loaded, Needs
+from threadline.core.quick import quick
 from threadline.core.revising import revise, settle_early
 from threadline.core.rules import hydration
 from threadline.core.rules.limits import Limits
@@ -43,6 +44,7 @@ class Door(Enum):
     IMPORTED = auto()
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What became of a message.
@@ -67,26 +69,28 @@ class Taken:
 def first_needs(message: InboundMessage) -> Needs:
     """What recording needs before anything is known."""
     ref = message.conversation
-    take = [ref.text, *(other.text for other in message.same_as)]
     parent = message.parent or ref.parent
-    return Needs(take=tuple(take), peek=() if parent is None else (parent.text,))
+    return Needs(
+        take=(ref.text, *[other.text for other in message.same_as]),
+        peek=() if parent is None else (parent.text,),
+    )
 
 
 def more_needs(loaded: Loaded, message: InboundMessage) -> Needs:
     """What recording needs once its conversation is known."""
     conversation = loaded.taken(message.conversation.text)
     if conversation is None:
-        return Needs()
+        return NO_NEEDS
     number = conversation.id
-    needs = Needs()
+    rows: list[Key] = []
     for one in (message.message_id, message.revises, message.reply_to):
         if one is not None:
             key = loaded.id_key(message.id_space, one)
-            needs.rows.append((KNOWN, (number, key)))
+            rows.append((KNOWN, (number, key)))
             if conversation.about.window is not None and one is message.message_id:
-                needs.rows.append((HELD, (number, key)))
-    needs.rows += wanted(loaded, conversation, message)
-    return needs
+                rows.append((HELD, (number, key)))
+    rows += wanted(loaded, conversation, message)
+    return Needs(rows=rows)
 
 
 def take(

@@ -54,6 +54,9 @@ class Chosen:
 
 
 NOBODY = Chosen()
+UNNAMED = speaking.Named()
+UNADDRESSED = Chosen(route="none")
+UNADDRESSED_BOT = Chosen(route="bot")
 
 
 def _stage(
@@ -106,6 +109,10 @@ def choose(
     room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
     owner, holder = _stage(conversation, room)
     bound = None if owner is not None else binding.current(holder.about, now)
+    nobody = owner is None and bound is None and conversation.kind is Kind.ROOM
+    if nobody and message.explicit_target is None:
+        # A room that belongs to nobody needs no scene.
+        return conversation, UNADDRESSED_BOT if message.actor.is_bot else UNADDRESSED
     choice = speaking.route(_scene(draft, conversation, message, owner, bound))
     target = heir(draft, choice.session)
     if target is None:
@@ -153,7 +160,9 @@ def _scene(
         route = draft.get(ROUTE, (ref.scope_id, ref.provider, ref.account_id))
     return speaking.Scene(
         message=message,
-        named=speaking.named(message),
+        named=speaking.named(message)
+        if owner is not None or message.explicit_target is not None
+        else UNNAMED,
         find=find,
         seats=seats,
         grouped=group is not None,

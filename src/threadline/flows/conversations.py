@@ -254,7 +254,7 @@ class ReadTranscript(Story[TranscriptPage]):
             return Needs()
         scope = authority.scope_of(self.caller)
         needs = membership_rows(loaded, self.where, scope, self.session)
-        return Needs(rows=needs.rows + needs.hold)
+        return Needs(rows=[*needs.rows, *needs.hold])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TranscriptPage]:
         """Exclusive cursors on both sides; a session sees its slice and nothing else."""

@@ -28,6 +28,7 @@ from threadline.core.ports import (
     KNOWN,
     MEMBER,
     Changes,
+    Key,
     Loaded,
     Needs,
     Page,
@@ -102,9 +103,7 @@ class Begin(Story[WindowState]):
     def needs(self) -> Needs:
         """The conversation, and its room where it is a thread."""
         needs = taking(self.where)
-        if self.parent is not None:
-            needs.peek = (self.parent.text,)
-        return needs
+        return needs if self.parent is None else replace(needs, peek=(self.parent.text,))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, WindowState]:
         """See `rules.hydration.begin`."""
@@ -160,21 +159,20 @@ class Import(Story[list[Taken]]):
     def needs(self) -> Needs:
         """The conversation, and its room where it is a thread."""
         needs = taking(self.where)
-        if isinstance(self.where, ConversationRef) and self.where.parent is not None:
-            needs.peek = (self.where.parent.text,)
-        return needs
+        room = self.where.parent if isinstance(self.where, ConversationRef) else None
+        return needs if room is None else replace(needs, peek=(room.text,))
 
     def more(self, loaded: Loaded) -> Needs:
         """Every id the records use."""
         conversation = loaded.taken(key_of(self.where))
-        needs = Needs()
+        rows: list[Key] = []
         if conversation is not None:
             for message in self.messages:
                 for one in (message.message_id, message.revises):
                     if one is not None:
                         key = loaded.id_key(message.id_space, one)
-                        needs.rows.append((KNOWN, (conversation.id, key)))
-        return needs
+                        rows.append((KNOWN, (conversation.id, key)))
+        return Needs(rows=rows)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Taken]]:
         """Known ids are skipped, unknown ones go where the mode puts them; nobody is woken."""
@@ -240,11 +238,10 @@ class Drain(Story[bool]):
             return Needs()
         gated, waiting = self._pages()
         loaded.page(gated)
-        needs = Needs(pages=[gated, waiting])
+        rows: list[Key] = []
         for held in loaded.page(waiting):
-            more = more_needs(loaded, held.message)
-            needs.rows += more.rows
-        return needs
+            rows += more_needs(loaded, held.message).rows
+        return Needs(rows=rows, pages=[gated, waiting])
 
     def _pages(self) -> tuple[Page[Any], Page[Any]]:
         chunk = self.limits.chunk

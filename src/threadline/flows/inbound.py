@@ -14,6 +14,7 @@ from threadline.core.draft import Draft
 from threadline.core.errors import ThreadlineError, Unauthorized
 from threadline.core.model import CONTROLLER, AdapterCaller, Caller, InboundMessage
 from threadline.core.ports import Changes, Loaded, Needs, Store, Story
+from threadline.core.quick import quick
 from threadline.core.recording import Door, Taken, first_needs, more_needs, take
 from threadline.core.rules import admission, authority
 from threadline.core.rules.limits import LIMITS, Limits
@@ -21,6 +22,7 @@ from threadline.core.seating import session_named
 from threadline.flows.hydration import Hydration
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Append(Story[Taken]):
     """Record one message. `said_by` is the session whose confirmed words these are."""

@@ -8,7 +8,7 @@ from threadline.core.draft import Draft
 from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import number_of
 from threadline.core.model import Caller, Conversation, ConversationRef, Membership, Session
-from threadline.core.ports import CONVERSATION, MEMBER, NAME, SESSION, Loaded, Needs
+from threadline.core.ports import CONVERSATION, MEMBER, NAME, SESSION, Key, Loaded, Needs
 from threadline.core.rules import authority
 from threadline.core.rules.authority import Where
 from threadline.core.seating import active_member, session_named
@@ -44,12 +44,10 @@ def taking(where: Where, *names: tuple[str, str]) -> Needs:
 
 def peeking(where: Where, *names: tuple[str, str]) -> Needs:
     """The needs of a story that only looks at this conversation."""
-    needs = Needs(rows=[(NAME, name) for name in names])
+    rows: list[Key] = [(NAME, name) for name in names]
     if isinstance(where, ConversationRef):
-        needs.peek = (where.text,)
-    else:
-        needs.rows.append((CONVERSATION, where))
-    return needs
+        return Needs(peek=(where.text,), rows=rows)
+    return Needs(rows=[*rows, (CONVERSATION, where)])
 
 
 def found(loaded: Loaded, where: Where, caller: Caller, *, take: bool = False) -> Conversation:

@@ -118,7 +118,7 @@ class ReadBackfill(Story[Backfill]):
     def more(self, loaded: Loaded) -> Needs:
         """The membership and the page itself."""
         needs = membership_rows(loaded, self.where, self.scope, self.session)
-        return Needs(rows=needs.rows + needs.hold)
+        return Needs(rows=[*needs.rows, *needs.hold])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Backfill]:
         """Judge the membership and cut the slice on one committed state (laws 5 and 6)."""

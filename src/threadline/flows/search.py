@@ -251,8 +251,9 @@ class Search:
             after = rooms[-1]
 
     async def _index(self, room: int) -> None:
-        while await self._store.run(Index(room)):
-            await asyncio.sleep(0)
+        more = True
+        while more:
+            more = await self._store.run(Index(room))
 
     def start(self) -> None:
         """Keep the index behind the commits of this process until `stop`."""

@@ -93,9 +93,9 @@ def record_body(record: TranscriptRecord) -> str:
     """A record as it is stored and served: what is at its default is left out."""
     body: dict[str, Any] = {
         "sequence": record.sequence,
-        "direction": record.direction.value,
-        "event": record.event.value,
-        "provenance": record.provenance.value,
+        "direction": record.direction,
+        "event": record.event,
+        "provenance": record.provenance,
         "actor": record.actor,
         "text": record.text,
         "recorded_at": record.recorded_at,
@@ -104,34 +104,41 @@ def record_body(record: TranscriptRecord) -> str:
         body["message_id"] = record.message_id
     if record.sent_at is not None:
         body["sent_at"] = record.sent_at
-    for name in _RARE:
-        value = getattr(record, name)
-        if value:
-            body[name] = value
+    if record.route is not None:
+        body["route"] = record.route
+    if record.target is not None:
+        body["target_session_id"] = record.target_session_id
+        body["target"] = record.target
+        if record.wakes:
+            body["wakes"] = record.wakes
+    if record.metadata:
+        body["metadata"] = record.metadata
+    if record.reply_to is not None:
+        body["reply_to"] = record.reply_to
+    if record.attachments:
+        body["attachments"] = record.attachments
+    if record.source is not None:
+        body["source_session_id"] = record.source_session_id
+        body["source"] = record.source
+    if record.revises is not None:
+        body["revises"] = record.revises
+    if record.explicit_target is not None:
+        body["explicit_target"] = record.explicit_target
+    if record.id_space:
+        body["id_space"] = record.id_space
+    if record.origin is not None:
+        body["origin"] = record.origin
+    if record.person_id is not None:
+        body["person_id"] = record.person_id
     if record.copied_from is not None:
         body["copied_from"] = record.copied_from
+    if record.blanked:
+        body["blanked"] = True
+    if record.refused is not None:
+        body["refused"] = record.refused
+    if record.signed:
+        body["signed"] = True
     return encode(body).decode()
-
-
-_RARE = (
-    "metadata",
-    "target_session_id",
-    "target",
-    "route",
-    "wakes",
-    "reply_to",
-    "explicit_target",
-    "revises",
-    "attachments",
-    "source_session_id",
-    "source",
-    "origin",
-    "person_id",
-    "blanked",
-    "refused",
-    "signed",
-    "id_space",
-)
 
 
 class _MemberBody(msgspec.Struct, omit_defaults=True):

@@ -25,6 +25,7 @@ from threadline.core.ports import (
     KNOWN,
     MEMBER,
     NAME,
+    NO_NEEDS,
     PARTICIPANT,
     RECORD,
     ROUTE,
@@ -39,6 +40,19 @@ from threadline.core.ports import (
 from threadline.stores.codec import Codec, Row, micros
 
 CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE)
+SAVED = (
+    ADDRESS,
+    CONVERSATION,
+    SESSION,
+    NAME,
+    RECORD,
+    KNOWN,
+    MEMBER,
+    PARTICIPANT,
+    HELD,
+    ROUTE,
+    INDEXED,
+)
 CACHE_ROWS = 50_000
 ROUNDS = 64
 
@@ -62,27 +76,19 @@ class Cache:
 
     def __init__(self, limit: int = CACHE_ROWS) -> None:
         self._limit = limit
-        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in CACHED}
-
-    def get(self, noun: Noun[Any, Any], key: Any) -> Any:
-        """The row, None where it is known to be absent, else `_UNKNOWN`."""
-        rows = self._rows.get(noun)
-        return _UNKNOWN if rows is None else rows.get(key, _UNKNOWN)
+        self.rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in CACHED}
 
     def keep(self, rows: dict[Noun[Any, Any], dict[Any, Any]]) -> None:
         """Take over what a committed batch loaded and changed."""
-        for noun, new in rows.items():
-            kept = self._rows.get(noun)
-            if kept is None:
-                continue
-            kept.update(new)
+        for noun, kept in self.rows.items():
+            kept.update(rows[noun])
             if len(kept) > self._limit:
                 for key in list(kept)[: len(kept) - self._limit // 2]:
                     del kept[key]
 
     def forget(self) -> None:
         """Know nothing: after a batch that may or may not have been committed."""
-        for rows in self._rows.values():
+        for rows in self.rows.values():
             rows.clear()
 
 
@@ -90,7 +96,9 @@ class Cache:
 class _Dirty:
     """What a batch will save, collected over its stories."""
 
-    rows: dict[Noun[Any, Any], dict[Any, Any]] = field(default_factory=dict)
+    rows: dict[Noun[Any, Any], dict[Any, Any]] = field(
+        default_factory=lambda: {noun: {} for noun in SAVED}
+    )
     records: list[tuple[int, TranscriptRecord]] = field(default_factory=list)
     revisions: list[Row] = field(default_factory=list)
     unindexed: list[Row] = field(default_factory=list)
@@ -109,10 +117,12 @@ class Batch:
         self._lockable = cache is None and not reading
         self._now = now
         self._cache = cache
-        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {}
+        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in SAVED}
+        self._known = {} if cache is None else cache.rows
         self._pages: dict[Page[Any], list[Any]] = {}
-        self._origin: dict[tuple[Noun[Any, Any], Any], Any] = {}
+        self._origin: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in SAVED}
         self._locked: set[int] = set()
+        self._keys: dict[tuple[str, str], bytes] = {}
         self._dirty = _Dirty()
         self._drawn: list[int] = []
         self._given = 0
@@ -122,12 +132,10 @@ class Batch:
     # --- what stories see -------------------------------------------------------------------
 
     def _peek(self, noun: Noun[Any, Any], key: Any) -> Any:
-        rows = self._rows.get(noun)
-        if rows is not None:
-            value = rows.get(key, _UNKNOWN)
-            if value is not _UNKNOWN:
-                return value
-        return _UNKNOWN if self._cache is None else self._cache.get(noun, key)
+        value = self._rows[noun].get(key, _UNKNOWN)
+        if value is _UNKNOWN and noun in self._known:
+            return self._known[noun].get(key, _UNKNOWN)
+        return value
 
     def get(self, noun: Noun[Any, Any], key: Any) -> Any:
         """See `Loaded.get`."""
@@ -169,7 +177,10 @@ class Batch:
 
     def id_key(self, space: str, message_id: str) -> bytes:
         """See `Loaded.id_key`."""
-        return self._codec.id_key(space, message_id)
+        made = self._keys.get((space, message_id))
+        if made is None:
+            made = self._keys[space, message_id] = self._codec.id_key(space, message_id)
+        return made
 
     def fresh(self) -> int:
         """See `Loaded.fresh`."""
@@ -187,52 +198,74 @@ class Batch:
         yield from self._load([story.needs() for story in stories], pages=alone)
         second: list[Needs] = []
         for story in stories:
-            second.append((yield from self._more(story)))
+            try:
+                second.append(story.more(self))
+            except Missing as missing:
+                second.append((yield from self._more_again(story, missing)))
+            except ThreadlineError:
+                second.append(NO_NEEDS)
         yield from self._load(second, pages=alone)
         answers: list[Any] = []
         for story, needs in zip(stories, second, strict=True):
-            if not alone and needs.pages:
+            if needs.pages and not alone:
                 yield from self._load([needs], pages=True)
-            answers.append((yield from self._decide(story)))
-            self._pages.clear()
-        yield from self._save()
-        return answers
-
-    def _more(self, story: Story[Any]) -> Generator[Operation, list[Row], Needs]:
-        for _ in range(ROUNDS):
-            try:
-                return story.more(self)
-            except Missing as missing:
-                yield from self._load([missing.needs], pages=True)
-            except ThreadlineError:
-                return Needs()
-        raise RuntimeError(f"{type(story).__name__}.more asks for more in every round")
-
-    def _decide(self, story: Story[Any]) -> Generator[Operation, list[Row], Any]:
-        self._drawn = []
-        for _ in range(ROUNDS):
+            self._drawn.clear()
             self._given = 0
             try:
                 changes, answer = story.decide(self, self._now)
             except Missing as missing:
-                yield from self._load([missing.needs], pages=True)
-                continue
+                answers.append((yield from self._decide_again(story, missing)))
+            except ThreadlineError as refusal:
+                answers.append(refusal)
+            else:
+                self._apply(changes)
+                answers.append(answer)
+            if self._pages:
+                self._pages.clear()
+        yield from self._save()
+        return answers
+
+    def _more_again(
+        self, story: Story[Any], missing: Missing
+    ) -> Generator[Operation, list[Row], Needs]:
+        for _ in range(ROUNDS):
+            yield from self._load([missing.needs], pages=True)
+            try:
+                return story.more(self)
+            except Missing as further:
+                missing = further
+            except ThreadlineError:
+                return NO_NEEDS
+        raise RuntimeError(f"{type(story).__name__}.more asks for more in every round")
+
+    def _decide_again(
+        self, story: Story[Any], missing: Missing
+    ) -> Generator[Operation, list[Row], Any]:
+        for _ in range(ROUNDS):
+            yield from self._load([missing.needs], pages=True)
+            self._given = 0
+            try:
+                changes, answer = story.decide(self, self._now)
+            except Missing as further:
+                missing = further
             except ThreadlineError as refusal:
                 return refusal
-            self._apply(changes)
-            return answer
+            else:
+                self._apply(changes)
+                return answer
         raise RuntimeError(f"{type(story).__name__}.decide asks for more in every round")
 
     def _apply(self, changes: Changes) -> None:
         dirty = self._dirty
         for noun, key, value in changes.rows:
-            if (noun, key) not in self._origin:
+            origin = self._origin[noun]
+            if key not in origin:
                 before = self._peek(noun, key)
-                self._origin[noun, key] = None if before is _UNKNOWN else before
-            self._rows.setdefault(noun, {})[key] = value
-            dirty.rows.setdefault(noun, {})[key] = value
+                origin[key] = None if before is _UNKNOWN else before
+            self._rows[noun][key] = value
+            dirty.rows[noun][key] = value
         if changes.records:
-            known = self._rows.setdefault(RECORD, {})
+            known = self._rows[RECORD]
             for conversation, record in changes.records:
                 known[conversation, record.sequence] = record
             dirty.records += changes.records
@@ -282,8 +315,8 @@ class Batch:
         if lock and self._lockable:
             fresh = sorted(number for number in lock if number not in self._locked)
             self._locked.update(fresh)
-            known = self._rows.setdefault(CONVERSATION, {})
-            new = [number for number in fresh if (CONVERSATION, number) not in self._origin]
+            known = self._rows[CONVERSATION]
+            new = [number for number in fresh if number not in self._origin[CONVERSATION]]
             for number in new:
                 known.pop(number, None)
             yield from self._fetch(CONVERSATION, new, self._held)
@@ -307,7 +340,7 @@ class Batch:
         missing = [key for key in keys if self._peek(noun, key) is _UNKNOWN]
         if not missing:
             return
-        known = self._rows.setdefault(noun, {})
+        known = self._rows[noun]
         for key in missing:
             known[key] = None
         params = missing if isinstance(missing[0], tuple) else [(key,) for key in missing]
@@ -332,14 +365,12 @@ class Batch:
 
     def _save(self) -> Generator[Operation, list[Row], None]:
         dirty, self._dirty = self._dirty, _Dirty()
-        for noun in (ADDRESS, CONVERSATION, SESSION, NAME, KNOWN, MEMBER, PARTICIPANT, HELD, ROUTE, INDEXED):
-            if changed := dirty.rows.get(noun):
+        for noun in SAVED:
+            if noun is RECORD and dirty.records:
+                row = self._codec.record_row
+                yield Operation("records.add", [row(number, it) for number, it in dirty.records])
+            if changed := dirty.rows[noun]:
                 yield from self._write(noun, changed)
-        if dirty.records:
-            row = self._codec.record_row
-            yield Operation("records.add", [row(number, it) for number, it in dirty.records])
-        if changed := dirty.rows.get(RECORD):
-            yield from self._write(RECORD, changed)
         if dirty.revisions:
             yield Operation("revisions.add", dirty.revisions)
         if dirty.unindexed:
@@ -356,10 +387,11 @@ class Batch:
         self, noun: Noun[Any, Any], changed: dict[Any, Any]
     ) -> Generator[Operation, list[Row], None]:
         encode = self._codec.encoders[noun]
+        origin = self._origin[noun]
         ways: dict[str, list[Row]] = {}
         for key, value in changed.items():
-            before = self._origin.get((noun, key))
-            self._origin[noun, key] = value
+            before = origin[key]
+            origin[key] = value
             way = _way(noun, before, value)
             if way == "drop":
                 row = key if isinstance(key, tuple) else (key,)

@@ -349,9 +349,7 @@ class PostgresStore:
         quoted = " ".join('"' + word.replace('"', " ") + '"' for word in words.split())
         conversation, sequence, place = before or (FAR, FAR, FAR)
         numbers = None if conversations is None else list(conversations)
-        return await self.ask(
-            "search.find", quoted, place, limit, conversation, sequence, numbers
-        )
+        return await self.ask("search.find", quoted, place, limit, conversation, sequence, numbers)
 
     def bell(
         self,

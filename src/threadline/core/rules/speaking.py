@@ -33,6 +33,7 @@ from threadline.core.model import (
     InboundMessage,
     Participant,
 )
+from threadline.core.quick import quick
 from threadline.core.rules.limits import Limits
 
 _ZERO_WIDTH = dict.fromkeys([0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x00AD, 0x180E])
@@ -110,6 +111,7 @@ def named(message: InboundMessage) -> Named:
     )
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """All that `route` looks at. Sessions are surrogate ids.

@@ -64,7 +64,9 @@ class DiscordChatExporter:
         last: _Channel | None = None
         for name in names:
             with source.open(name) as stream:
-                channel = _Channel(Document(stream, name), account, options, tally, last)
+                channel = _Channel(
+                    Document(stream, name), account, options, tally, last, len(names) == 1
+                )
                 yield from channel.read()
             last = channel
         if last is not None and last.place is not None:
@@ -93,10 +95,16 @@ class _Channel:
         options: Options,
         tally: Tally,
         before: _Channel | None,
+        is_alone: bool,
     ) -> None:
         self.document, self.account, self.options, self.tally = document, account, options, tally
         self.before = before
+        # A thread exported by itself is the conversation of its export; in company it hangs
+        # in its channel. The messages know the channel either way.
+        self.is_alone = is_alone
         self.place: Place | None = None
+        self.parent: ConversationRef | None = None
+        self.root: str | None = None
         self.head: dict[str, Any] = {}
         self.said = 0
         self.recent = Recent()
@@ -138,28 +146,28 @@ class _Channel:
         if channel_id is None:
             raise self.document.broken("the channel's id does not come before its messages.")
         kind = _kind(said(channel.get("type")))
-        parent = root = None
         if kind is Kind.THREAD and isinstance(above := ident(channel.get("categoryId")), str):
-            parent = self.account.ref(above, kind=Kind.ROOM)
+            self.parent = self.account.ref(above, kind=Kind.ROOM)
         match first:
             case {"type": "ThreadStarterMessage" | "21", "reference": {"messageId": str(started)}}:
-                root = ident(started) if parent else None
+                self.root = ident(started) if self.parent else None
         self.place = Place(
             self.account.ref(channel_id, kind=kind),
             said(channel.get("name")),
-            parent,
-            root,
+            None if self.is_alone else self.parent,
+            self.root,
             dropping_empty(
                 topic=said(channel.get("topic")),
                 guild=said(guild.get("name")) if ident(guild.get("id")) != "0" else "",
                 guild_id=ident(guild.get("id")) if ident(guild.get("id")) != "0" else "",
-                category="" if parent else said(channel.get("category")),
+                category="" if self.parent else said(channel.get("category")),
             ),
         )
         before = self.before
         if before is None or before.place is None or before.place.ref != self.place.ref:
             if before is not None and before.place is not None:
                 yield Ended(before.place.ref)
+            self.tally.counts["threads"] += self.place.parent is not None
             yield self.place
         else:
             self.recent = before.recent
@@ -192,8 +200,8 @@ class _Channel:
             event=event,
             direction=Direction.OUTBOUND if actor.is_self else Direction.INBOUND,
             reply_to=_answered(entry, kind, self.place.ref),
-            thread_root=self.place.thread_root,
-            parent=self.place.parent,
+            thread_root=self.root,
+            parent=self.parent,
             attachments=_attachments(entry),
             sent_at=sent_at,
             metadata=self._metadata(entry, kind),

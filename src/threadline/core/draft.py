@@ -22,6 +22,8 @@ from threadline.core.ports import (
     V,
 )
 
+_NOT_OWN = object()
+
 
 class Draft:
     """A `Loaded` that can be written to; `changes` is what the story returns."""
@@ -35,29 +37,34 @@ class Draft:
 
     def get(self, noun: Noun[K, V], key: K) -> V | None:
         """See `Loaded.get`."""
-        try:
-            return self._own[noun, key]  # type: ignore[no-any-return]
-        except KeyError:
-            return self._loaded.get(noun, key)
+        if self._own:
+            own = self._own.get((noun, key), _NOT_OWN)
+            if own is not _NOT_OWN:
+                return own  # type: ignore[no-any-return]
+        return self._loaded.get(noun, key)
 
     def page(self, page: Page[T]) -> list[T]:
         """See `Loaded.page`. Does not see this draft's own changes."""
         return self._loaded.page(page)
 
-    def _whole(self, where: str | int) -> tuple[bool, Conversation | None]:
+    def _own_at(self, where: str | int) -> Conversation | None:
         number = where if isinstance(where, int) else self._own.get((ADDRESS, where))
-        found = self._own.get((CONVERSATION, number))
-        return found is not None, found
+        return None if number is None else self._own.get((CONVERSATION, number))
+
+    def _latest(self, found: Conversation | None) -> Conversation | None:
+        if found is None or not self._own:
+            return found
+        return self._own.get((CONVERSATION, found.id), found)
 
     def taken(self, where: str | int) -> Conversation | None:
         """See `Loaded.taken`."""
-        own, found = self._whole(where) if self._own else (False, None)
-        return found if own else self._loaded.taken(where)
+        own = self._own_at(where) if self._own else None
+        return own if own is not None else self._latest(self._loaded.taken(where))
 
     def peeked(self, where: str | int) -> Conversation | None:
         """See `Loaded.peeked`."""
-        own, found = self._whole(where) if self._own else (False, None)
-        return found if own else self._loaded.peeked(where)
+        own = self._own_at(where) if self._own else None
+        return own if own is not None else self._latest(self._loaded.peeked(where))
 
     def id_key(self, space: str, message_id: str) -> bytes:
         """See `Loaded.id_key`."""
@@ -70,11 +77,12 @@ class Draft:
     def put(self, noun: Noun[K, V], key: K, value: V | None) -> None:
         """Write a row; the last write of a key counts."""
         self._own[noun, key] = value
-        self.changes.put(noun, key, value)
+        self.changes.rows.append((noun, key, value))
 
     def save(self, conversation: Conversation) -> None:
         """Write a conversation's row."""
-        self.put(CONVERSATION, conversation.id, conversation)
+        self._own[CONVERSATION, conversation.id] = conversation
+        self.changes.rows.append((CONVERSATION, conversation.id, conversation))
 
     def append(self, conversation: int, record: TranscriptRecord) -> None:
         """Add a record to a transcript."""

@@ -1,7 +1,7 @@
 """Which conversation a message belongs to: made, moved, linked, or found.
 
 An unknown `same_as` becomes a further address of the known conversation. Where both addresses have
-transcripts nothing is merged: a notice in each links them.
+transcripts they are linked (`moving.py`), never merged.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from datetime import datetime
 
 from threadline.core.draft import Draft
 from threadline.core.errors import KindMismatch
-from threadline.core.ids import public
 from threadline.core.model import (
-    SYSTEM,
     About,
     Conversation,
     ConversationRef,
-    Direction,
-    Event,
     InboundMessage,
     Kind,
-    TranscriptRecord,
 )
+from threadline.core.moving import link
 from threadline.core.ports import ADDRESS
 
 
@@ -33,6 +29,8 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
     """
     ref = message.conversation
     found = draft.taken(ref.text)
+    if found is not None and not message.same_as:
+        return found if ref.kind is None else agree(draft, found, ref.kind, strict=strict)
     known = [(other, draft.taken(other.text)) for other in message.same_as if other != ref]
     if found is None:
         older = next((it for _, it in known if it is not None), None)
@@ -44,7 +42,7 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
         if it is None:
             found = _add_address(draft, found, other)
         elif it.id != found.id:
-            found = _link(draft, it, found, now)
+            found = link(draft, it, found, now)
     return agree(draft, found, ref.kind, strict=strict)
 
 
@@ -95,48 +93,3 @@ def _add_address(draft: Draft, conversation: Conversation, ref: ConversationRef)
     moved = replace(conversation, ref=replace(ref, kind=conversation.kind))
     draft.save(moved)
     return moved
-
-
-def _link(draft: Draft, one: Conversation, other: Conversation, now: datetime) -> Conversation:
-    """Both addresses have transcripts: nothing is merged, a notice in each links them.
-
-    Bindings, group and members belong to the newer from here on; the flow moves the members.
-    Returns the conversation the message goes on in, which is `other`.
-    """
-    if one.about.moved_to is not None or other.about.moved_to is not None:
-        return other
-    old, new = sorted((one, other), key=lambda it: (it.about.created_at, it.id))
-    was, becomes = old.about, new.about
-    kept = replace(
-        becomes,
-        binding=becomes.binding or was.binding,
-        generation=max(becomes.generation, was.generation),
-        group=becomes.group or was.group,
-        roster=becomes.roster + 1,
-        last_addressed_handle=becomes.last_addressed_handle or was.last_addressed_handle,
-    )
-    gone = replace(was, binding=None, group=None, last_addressed_handle=None, moved_to=new.id)
-    old, new = replace(old, about=gone), replace(new, about=kept)
-    old = notice(draft, old, f"This conversation goes on as {new.ref}.", now, moved_to=new.id)
-    new = notice(draft, new, f"This conversation was {old.ref} before.", now, moved_from=old.id)
-    return old if old.id == other.id else new
-
-
-def notice(
-    draft: Draft, conversation: Conversation, text: str, now: datetime, **facts: object
-) -> Conversation:
-    """Append a record by the system; it wakes nobody."""
-    shown = {name: public(it) if isinstance(it, int) else it for name, it in facts.items()}
-    record = TranscriptRecord(
-        sequence=conversation.next_sequence,
-        direction=Direction.OUTBOUND,
-        event=Event.NOTICE,
-        actor=SYSTEM,
-        text=text,
-        recorded_at=now,
-        metadata=shown,
-    )
-    draft.append(conversation.id, record)
-    advanced = replace(conversation, next_sequence=conversation.next_sequence + 1)
-    draft.save(advanced)
-    return advanced

@@ -19,13 +19,15 @@ from threadline.core.model import (
     Held,
     Hydration,
     InboundMessage,
+    Kind,
     Known,
     Provenance,
     Session,
     TranscriptRecord,
     WindowMode,
 )
-from threadline.core.places import notice, resolve
+from threadline.core.moving import notice
+from threadline.core.places import resolve
 from threadline.core.ports import HELD, KNOWN, NO_NEEDS, RECORD, Key, Loaded, Needs
 from threadline.core.quick import quick
 from threadline.core.revising import revise, settle_early
@@ -104,9 +106,12 @@ def take(
 ) -> Taken:
     """Record one message, or hold it, or find that it is known already."""
     conversation = resolve(draft, message, now, strict=door is Door.DIRECT)
-    known = _known(draft, conversation, message)
-    if known is not None and known.sequence is not None:
-        return _duplicate(draft, conversation, known.sequence)
+    known, key = None, b""
+    if message.message_id is not None:
+        key = draft.id_key(message.id_space, message.message_id)
+        known = draft.get(KNOWN, (conversation.id, key))
+        if known is not None and known.sequence is not None:
+            return _duplicate(draft, conversation, known.sequence)
     about = conversation.about
     if about.window is not None and door in (Door.DIRECT, Door.HEARD):
         if reason := hydration.is_over(about.window, now):
@@ -120,15 +125,16 @@ def take(
         if about.window is not None and about.window.closing is not None:
             conversation = replace(conversation, about=hydration.closed(about))
     return append(
-        draft, conversation, message, now, known=known, door=door, limits=limits, said_by=said_by
+        draft,
+        conversation,
+        message,
+        now,
+        known=known,
+        key=key,
+        door=door,
+        limits=limits,
+        said_by=said_by,
     )
-
-
-def _known(draft: Draft, conversation: Conversation, message: InboundMessage) -> Known | None:
-    if message.message_id is None:
-        return None
-    key = draft.id_key(message.id_space, message.message_id)
-    return draft.get(KNOWN, (conversation.id, key))
 
 
 def _duplicate(draft: Draft, conversation: Conversation, sequence: int) -> Taken:
@@ -190,6 +196,7 @@ def append(
     now: datetime,
     *,
     known: Known | None,
+    key: bytes,
     door: Door,
     limits: Limits,
     said_by: Session | None = None,
@@ -198,15 +205,16 @@ def append(
     imported = door is Door.IMPORTED
     window = conversation.about.window
     in_front = imported and window is not None and window.mode is WindowMode.PREPENDING
-    if not in_front:
+    if conversation.kind is Kind.THREAD and not in_front:
         conversation = open_thread(draft, conversation, message, now, imported=imported)
         if message.message_id is not None and message.message_id == message.thread_root:
-            known = _known(draft, conversation, message)
+            known = draft.get(KNOWN, (conversation.id, key))
             if known is not None and known.sequence is not None:
                 return _duplicate(draft, conversation, known.sequence)
+        if not imported:
+            conversation = enrol(draft, conversation, now)
     chosen = NOBODY
     if not imported:
-        conversation = enrol(draft, conversation, now)
         conversation, chosen = choose(draft, conversation, message, now, limits)
     sequence = conversation.lowest_sequence - 1 if in_front else conversation.next_sequence
     record = TranscriptRecord(
@@ -239,8 +247,7 @@ def append(
     elif known is not None:
         record = settle_early(draft, conversation, message, record)
     draft.append(conversation.id, record)
-    if message.message_id is not None:
-        key = draft.id_key(message.id_space, message.message_id)
+    if key:
         draft.put(KNOWN, (conversation.id, key), Known(sequence))
     conversation = _counted(conversation, message, sequence, in_front=in_front, imported=imported)
     draft.save(conversation)

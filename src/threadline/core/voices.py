@@ -30,8 +30,8 @@ from threadline.core.ports import (
     RECORD,
     ROUTE,
     SESSION,
+    Key,
     Loaded,
-    Noun,
 )
 from threadline.core.rules import binding, speaking
 from threadline.core.rules.limits import Limits
@@ -70,14 +70,18 @@ def _stage(
     return (room if room.about.group is not None else None), room
 
 
-def wanted(
-    loaded: Loaded, conversation: Conversation, message: InboundMessage
-) -> list[tuple[Noun[Any, Any], Any]]:
+def wanted(loaded: Loaded, conversation: Conversation, message: InboundMessage) -> list[Key]:
     """The rows `choose` will look at, as far as they are known beforehand."""
-    above = conversation.about.parent
+    about = conversation.about
+    above = about.parent
+    if about.group is None and about.binding is None and above is None:
+        if conversation.kind is not Kind.DM:
+            return []
+        ref = conversation.ref
+        return [(ROUTE, (ref.scope_id, ref.provider, ref.account_id))]
     room = None if above is None else loaded.peeked(above)
     owner, holder = _stage(conversation, room)
-    rows: list[tuple[Noun[Any, Any], Any]] = []
+    rows: list[Key] = []
     if owner is not None:
         group = owner.about.group or Group()
         handles = speaking.named(message).handles()
@@ -87,9 +91,6 @@ def wanted(
         rows += [(PARTICIPANT, (owner.id, handle)) for handle in handles]
     elif holder.about.binding is not None:
         rows.append((SESSION, holder.about.binding.session))
-    elif conversation.kind is Kind.DM:
-        ref = conversation.ref
-        rows.append((ROUTE, (ref.scope_id, ref.provider, ref.account_id)))
     return rows
 
 

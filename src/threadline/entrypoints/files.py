@@ -15,9 +15,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from threadline.core.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 MIB = 1024 * 1024
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -127,6 +130,7 @@ class ZipSource:
         self._bounds = bounds
         self._size = path.stat().st_size
         self._came_out: dict[str, int] = {}
+        self._total = 0
         try:
             self._zip = zipfile.ZipFile(path)
         except _DAMAGED as error:
@@ -188,8 +192,11 @@ class ZipSource:
         packed = min(entry.compress_size, self._size)
 
         def count(so_far: int) -> None:
-            self._came_out[name] = max(self._came_out.get(name, 0), so_far)
-            total = sum(self._came_out.values()) if so_far > MIB else so_far
+            before = self._came_out.get(name, 0)
+            if so_far > before:
+                self._came_out[name] = so_far
+                self._total += so_far - before
+            total = self._total
             if so_far > bounds.zipped_file or total > bounds.zipped_total:
                 raise _refused(name, "it unpacks to more than allowed; unpack the zip first")
             inflated = so_far > bounds.free and so_far > bounds.ratio * packed
@@ -250,20 +257,20 @@ class _reading:
 class _Counted(io.RawIOBase):
     """A stream that is counted while it is read, and whose faults are ours."""
 
-    def __init__(self, inner: BinaryIO, where: str, count: Callable[[int], None]) -> None:
+    def __init__(self, inner: IO[bytes], where: str, count: Callable[[int], None]) -> None:
         self._inner, self._where, self._count = inner, where, count
         self._so_far = 0
 
     @classmethod
-    def over(cls, inner: object, where: str, count: Callable[[int], None]) -> BinaryIO:
+    def over(cls, inner: IO[bytes], where: str, count: Callable[[int], None]) -> BinaryIO:
         """The counted stream with a buffer before it."""
-        return io.BufferedReader(cls(inner, where, count), 128 * 1024)  # type: ignore[arg-type]
+        return io.BufferedReader(cls(inner, where, count), 128 * 1024)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: object, /) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
         try:
             data = self._inner.read(len(view))
         except _DAMAGED as error:

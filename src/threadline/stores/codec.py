@@ -156,6 +156,7 @@ class Codec:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._last: tuple[datetime, int] = (EPOCH, 0)
         # Where several nodes write, a row is read again for every batch: what is spelled as it was
         # the last time need not be read letter by letter again.
         self._known: dict[int, tuple[Row, ConversationRef, Kind, About]] = {}
@@ -216,6 +217,12 @@ class Codec:
         """What a store keeps of its key, so that another key is noticed."""
         return hashlib.blake2b(b"threadline", key=self._key, digest_size=16).hexdigest()
 
+    def _micros(self, at: datetime) -> int:
+        # A batch has one time, and its records come one after the other.
+        if at is not self._last[0]:
+            self._last = (at, micros(at))
+        return self._last[1]
+
     def record_row(self, conversation: int, record: TranscriptRecord) -> Row:
         """A record's columns."""
         body = record_body(record)
@@ -224,7 +231,7 @@ class Codec:
             record.sequence,
             1 if record.provenance is Provenance.HYDRATED else 0,
             None if record.source is None else number_of(record.source),
-            micros(record.recorded_at),
+            self._micros(record.recorded_at),
             self.digest(conversation, record.sequence, body),
             body,
         )

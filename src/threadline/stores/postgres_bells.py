@@ -48,6 +48,7 @@ class Intercom:
         self._sessions: set[int] = set()
         self._everybody = False
         self._stirred = asyncio.Event()
+        self._closed = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -63,6 +64,7 @@ class Intercom:
 
     async def close(self) -> None:
         """Say what is still to be said, then hang up."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -74,17 +76,18 @@ class Intercom:
 
     async def _run(self) -> None:
         delay, longest = BACK_OFF_SECONDS
-        while True:
+        while not self._closed:
             try:
                 if self._connection is None or self._connection.is_closed():
                     await self._listen()
                     self._wakeups.ring_all()
                 await self._say()
                 delay = BACK_OFF_SECONDS[0]
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stirred.wait(), ALIVE_SECONDS)
-                    continue
-                await self._still_there()
+                try:
+                    async with asyncio.timeout(ALIVE_SECONDS):
+                        await self._stirred.wait()
+                except TimeoutError:
+                    await self._still_there()
             except Exception:
                 if self._connection is not None:
                     self._connection.terminate()

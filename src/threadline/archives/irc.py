@@ -169,10 +169,14 @@ class IrcLog:
             raise broken(source.title, "no line here begins as a line of an IRC log does.")
         files: dict[str, list[str]] = {}
         for name in names:
-            files.setdefault(options.conversation or _called(source, name), []).append(name)
+            files.setdefault(_called(source, name), []).append(name)
+        if len(files) > 1 and (options.conversation or options.title):
+            raise broken(source.title, f"these are {len(files)} channels; one name is not enough.")
         for conversation, parts in files.items():
             seen = {name: _survey(source, name) for name in parts}
-            if len(names) == 1 and options.conversation is None:
+            if options.conversation:
+                conversation = options.conversation
+            elif len(names) == 1:
                 conversation = seen[names[0]].channel or _channel(conversation)
             log = _Log(source, account.ref(conversation, kind=Kind.ROOM), options, tally)
             yield from log.read(conversation, seen)

@@ -86,7 +86,7 @@ class _Chat:
             return
         if said is not None:
             self.telling.add(sender)
-        elif not text.startswith(LRM) or attachment(text) or is_deleted(text):
+        elif not _is_marked(entry, text) or attachment(text) or is_deleted(text):
             self.people.add(sender)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class _Chat:
         if sender is None:
             return own(text) or Said.NOTICE
         if entry.header.is_ios:
-            return own(text) if text.startswith(LRM) else None
+            return own(text) if _is_marked(entry, text) else None
         # The name of a group may hold a ": ". Whoever once spoke is a person and speaks again.
         return None if sender in self.people else own(entry.header.rest)
 
@@ -108,6 +108,11 @@ class _Chat:
         if said is None and entry.header.is_ios and sender in self.telling:
             return Said.NOTICE
         return said
+
+
+def _is_marked(entry: _Entry, text: str) -> bool:
+    """Whether the iPhone says by a mark that the text is not the sender's own."""
+    return entry.header.is_ios and text.startswith(LRM)
 
 
 class WhatsAppText:
@@ -124,7 +129,7 @@ class WhatsAppText:
         names = [name for name in _candidates(source) if _is_chat(source, name)]
         if not names:
             raise broken(source.title, "no line here begins as a WhatsApp entry does.")
-        if len(names) > 1 and options.conversation is not None:
+        if len(names) > 1 and (options.conversation or options.title):
             raise broken(source.title, f"these are {len(names)} chats; one name is not enough.")
         titles = [_title(source, name) for name in names]
         for title, name in zip(titles, names, strict=True):
@@ -181,6 +186,8 @@ class _Teller:
         message_id = self.ids.make(label, clock, sender or "", text)
         if said is not None or sender is None:
             self.tally.counts["system"] += 1
+            if not entry.header.is_ios:
+                text = "\n".join([entry.header.rest, *entry.lines])
             return InboundMessage(
                 conversation=self.ref,
                 text=text,

@@ -49,12 +49,14 @@ class Draft:
 
     def _own_at(self, where: str | int) -> Conversation | None:
         number = where if isinstance(where, int) else self._own.get((ADDRESS, where))
-        return None if number is None else self._own.get((CONVERSATION, number))
+        own: Conversation | None = self._own.get((CONVERSATION, number))
+        return own
 
     def _latest(self, found: Conversation | None) -> Conversation | None:
         if found is None or not self._own:
             return found
-        return self._own.get((CONVERSATION, found.id), found)
+        latest: Conversation = self._own.get((CONVERSATION, found.id), found)
+        return latest
 
     def taken(self, where: str | int) -> Conversation | None:
         """See `Loaded.taken`."""

@@ -542,13 +542,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A message that waits for a gated import to close. Its body is the message as it came."""
+    """A message that waits for a gated import to close, as it came.
+
+    `said_by` is the session whose confirmed words these are.
+    """
 
     conversation: int
     position: int
     key: bytes
     message: InboundMessage
     size: int
+    said_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,8 @@ def take(
             draft.save(conversation)
         if hydration.is_gated(conversation):
             if door is Door.DIRECT:
-                hydration.refuse_gated(conversation)
-            return _hold(draft, conversation, message, limits)
+                return _wait(conversation)
+            return _hold(draft, conversation, message, limits, said_by)
         if about.window is not None and about.window.closing is not None:
             conversation = replace(conversation, about=hydration.closed(about))
     return append(
@@ -153,8 +153,20 @@ def _duplicate(draft: Draft, conversation: Conversation, sequence: int) -> Taken
     )
 
 
+def _wait(conversation: Conversation) -> Taken:
+    """A caller is refused while a gated import is open; once it closes, it is drained first."""
+    window = conversation.about.window
+    if window is None or window.closing is None:
+        hydration.refuse_gated(conversation)
+    return Taken(conversation=conversation.id, ref=conversation.ref, draining=True)
+
+
 def _hold(
-    draft: Draft, conversation: Conversation, message: InboundMessage, limits: Limits
+    draft: Draft,
+    conversation: Conversation,
+    message: InboundMessage,
+    limits: Limits,
+    said_by: Session | None,
 ) -> Taken:
     """Keep a message for after the gated import, under the same unique key (law 1)."""
     about = conversation.about
@@ -172,9 +184,9 @@ def _hold(
         if draft.get(HELD, (conversation.id, key)) is not None:
             return replace(held, duplicate=True)
     size = len(message.text.encode()) + 256
-    draft.put(
-        HELD, (conversation.id, key), Held(conversation.id, about.next_hold, key, message, size)
-    )
+    author = None if said_by is None else said_by.id
+    held_as = Held(conversation.id, about.next_hold, key, message, size, author)
+    draft.put(HELD, (conversation.id, key), held_as)
     about = replace(
         about,
         held=about.held + 1,

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from threadline.core.draft import Draft
-from threadline.core.errors import HistorySwept, ThreadlineError
+from threadline.core.errors import HistorySwept, InvalidInput, ThreadlineError
 from threadline.core.model import (
     CONTROLLER,
     Caller,
     Conversation,
     ConversationRef,
+    Held,
     InboundMessage,
     WindowMode,
 )
@@ -27,6 +28,7 @@ from threadline.core.ports import (
     HELD_FIRST,
     KNOWN,
     MEMBER,
+    SESSION,
     Changes,
     Key,
     Loaded,
@@ -184,11 +186,25 @@ class Import(Story[list[Taken]]):
             raise HistorySwept(earliest=conversation.earliest_sequence)
         about = replace(conversation.about, window=hydration.renewed(window, now, self.limits))
         draft.save(replace(conversation, about=about))
+        for message in self.messages:
+            self._belongs(draft, conversation, message)
         taken = [
             take(draft, message, now, door=Door.IMPORTED, limits=self.limits)
             for message in self.messages
         ]
         return draft.changes, taken
+
+    def _belongs(self, draft: Draft, conversation: Conversation, message: InboundMessage) -> None:
+        """A window writes into its own conversation and into no other."""
+        ref = message.conversation
+        if ref == conversation.ref:
+            return
+        named = draft.taken(ref.text)
+        if named is None or named.id != conversation.id:
+            raise InvalidInput(
+                f"this window imports into {conversation.ref}, the record is of {ref}.",
+                field="conversation",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +290,7 @@ class Drain(Story[bool]):
         held = draft.page(waiting)
         for one in held:
             draft.put(HELD, (conversation.id, one.key), None)
-            self._append(draft, one.message, now)
+            self._append(draft, one, now)
         conversation = draft.taken(self.conversation)
         assert conversation is not None
         about = replace(
@@ -289,9 +305,11 @@ class Drain(Story[bool]):
         draft.save(replace(conversation, about=about))
         return draft.changes, not last
 
-    def _append(self, draft: Draft, message: InboundMessage, now: datetime) -> None:
+    def _append(self, draft: Draft, held: Held, now: datetime) -> None:
+        message = held.message
+        said_by = None if held.said_by is None else draft.get(SESSION, held.said_by)
         try:
-            take(draft, message, now, door=Door.DRAINED, limits=self.limits)
+            take(draft, message, now, door=Door.DRAINED, limits=self.limits, said_by=said_by)
         except ThreadlineError as refusal:
             # It was acknowledged when it was held, so it must not vanish: it is kept as refused.
             kept = replace(
@@ -386,6 +404,8 @@ class Hydration:
         """
         place = where_of(where)
         authority.may_write(caller, place)
+        for message in messages:
+            authority.may_bring(caller, message)
         checked = tuple(admission.checked(message, self._limits) for message in messages)
         story = Import(
             where=place, caller=caller, token=token, messages=checked, limits=self._limits

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import ThreadlineError, Unauthorized
-from threadline.core.model import CONTROLLER, AdapterCaller, Caller, InboundMessage
+from threadline.core.errors import ThreadlineError
+from threadline.core.model import CONTROLLER, Caller, InboundMessage
 from threadline.core.ports import Changes, Loaded, Needs, Store, Story
 from threadline.core.quick import quick
 from threadline.core.recording import Door, Taken, first_needs, more_needs, take
@@ -75,7 +75,11 @@ class Inbound:
         conversation is known as another kind, `InvalidInput`, `TooLarge`, `Unauthorized`.
         """
         story = self._story(message, caller, Door.DIRECT)
-        return await self._drained(await self._store.run(story))
+        taken = await self._store.run(story)
+        while taken.draining:
+            await self._hydration.drain(taken.conversation)
+            taken = await self._store.run(story)
+        return taken
 
     async def receive(self, message: InboundMessage, *, caller: Caller = CONTROLLER) -> Taken:
         """Take a message a provider delivered: recorded, held or known already, never refused
@@ -106,12 +110,7 @@ class Inbound:
         return result
 
     def _story(self, message: InboundMessage, caller: Caller, door: Door) -> Append:
-        authority.may_write(caller, message.conversation)
-        if isinstance(caller, AdapterCaller):
-            for other in (*message.same_as, *(() if message.parent is None else (message.parent,))):
-                authority.may_write(caller, other)
-            if message.origin is not None:
-                raise Unauthorized("an adapter does not set the origin.", field="origin")
+        authority.may_bring(caller, message)
         return Append(admission.checked(message, self._limits), door, self._limits)
 
     async def _drained(self, taken: Taken) -> Taken:

@@ -86,7 +86,6 @@ _bare_session = _bare(Session)
 _about = msgspec.json.Decoder(About).decode
 _record = msgspec.json.Decoder(TranscriptRecord).decode
 _session = msgspec.json.Decoder(Session).decode
-_message = msgspec.json.Decoder(InboundMessage).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -151,6 +150,19 @@ class _MemberBody(msgspec.Struct, omit_defaults=True):
     metadata: Mapping[str, Any] = {}
 
 
+class _HeldBody(msgspec.Struct, omit_defaults=True):
+    message: InboundMessage
+    said_by: int | None = None
+
+
+_held_body = msgspec.json.Decoder(_HeldBody).decode
+
+
+def _held(row: Row) -> Held:
+    body = _held_body(row[4])
+    return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by)
+
+
 class Codec:
     """The one place that knows how a noun lies in its columns. Holds the store's key."""
 
@@ -171,7 +183,7 @@ class Codec:
                 *key,
                 value.position,
                 value.size,
-                encode(value.message).decode(),
+                encode(_HeldBody(value.message, value.said_by)).decode(),
             ),
             SESSION: lambda key, value: (
                 key,
@@ -193,10 +205,7 @@ class Codec:
             ),
             KNOWN: lambda row: ((row[0], bytes(row[1])), Known(row[2], row[3])),
             RECORD: lambda row: ((row[0], row[1]), _record(row[2])),
-            HELD: lambda row: (
-                (row[0], bytes(row[1])),
-                Held(row[0], row[2], bytes(row[1]), _message(row[4]), row[3]),
-            ),
+            HELD: lambda row: ((row[0], bytes(row[1])), _held(row)),
             SESSION: lambda row: (row[0], _session(row[3])),
             NAME: lambda row: ((row[0], row[1]), row[2]),
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),

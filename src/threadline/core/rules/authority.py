@@ -13,6 +13,7 @@ from threadline.core.model import (
     Controller,
     ConversationRef,
     Guest,
+    InboundMessage,
     SessionCaller,
 )
 
@@ -38,6 +39,16 @@ def may_write(caller: Caller, where: Where) -> None:
         raise Unauthorized("a session or guest does not write to transcripts this way.")
     if isinstance(where, ConversationRef) and not owns(caller, where):
         raise Unauthorized(f"{where} is outside what this token covers.", ref=str(where))
+
+
+def may_bring(caller: Caller, message: InboundMessage) -> None:
+    """A message reaches no further than the token, by none of the addresses in it."""
+    may_write(caller, message.conversation)
+    if isinstance(caller, AdapterCaller):
+        for other in (*message.same_as, *(() if message.parent is None else (message.parent,))):
+            may_write(caller, other)
+        if message.origin is not None:
+            raise Unauthorized("an adapter does not set the origin.", field="origin")
 
 
 def may_control(caller: Caller) -> None:

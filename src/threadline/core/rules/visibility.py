@@ -50,12 +50,18 @@ def is_active(member: Membership | None, now: datetime) -> bool:
 
 
 def effective(member: Membership, conversation: Conversation, now: datetime) -> Policy:
-    """The override, else the valid grant that shows most."""
+    """The override, else the valid grant that shows most.
+
+    That is the one that begins lowest; `since_join`, which also keeps imported records back, only
+    where nothing else is granted: both others begin no later and keep nothing back.
+    """
     if member.override is not None:
         return member.override
     policies = [grant.policy for grant in valid_grants(member, now).values()]
     if not policies:
         return SINCE_JOIN
+    wider = [policy for policy in policies if policy.backfill is not BackfillPolicy.SINCE_JOIN]
+    policies = wider or policies
     return min(policies, key=lambda policy: begins_at(policy, member, conversation))
 
 

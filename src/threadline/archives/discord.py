@@ -58,9 +58,8 @@ class DiscordChatExporter:
         self, source: Source, account: Account, options: Options, tally: Tally
     ) -> Iterator[Item]:
         names = sorted(files_of(source, _is_channel), key=_part)
-        tally.skipped["files that are no channel of DiscordChatExporter"] += len(
-            source.names()
-        ) - len(names)
+        if others := len(source.names()) - len(names):
+            tally.skipped["files that are no channel of DiscordChatExporter"] += others
         last: _Channel | None = None
         for name in names:
             with source.open(name) as stream:

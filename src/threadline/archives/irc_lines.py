@@ -36,7 +36,7 @@ class Stamp(NamedTuple):
 class Line(NamedTuple):
     """What one line says. A line of the log itself (`DAY`, `CLOSED`) holds no message.
 
-    `is_certain` is False for what is taken as an event only because it stands behind a stamp.
+    `is_certain` is False for what other files hold as well: any words behind a stamp or a "===".
     """
 
     what: What
@@ -130,8 +130,8 @@ def _unstamped(line: str) -> Line | None:
     if _HAPPENED.fullmatch(found[1]):
         return Line(What.SYSTEM, None, text=found[1])
     if does := _DOES.fullmatch(found[1]):
-        return Line(What.ACTION, None, does[1], does[2])
-    return Line(What.SYSTEM, None, text=found[1])
+        return Line(What.ACTION, None, does[1], does[2], is_certain=False)
+    return Line(What.SYSTEM, None, text=found[1], is_certain=False)
 
 
 def _columns(found: re.Match[str]) -> Line | None:

@@ -11,7 +11,7 @@ from threadline.archives.documents import records, said
 
 Naming = Callable[[str], str]
 
-_TAG = re.compile(r"<([^<>\n]+)>|&(amp|lt|gt);")
+_TAG = re.compile(r"<([@#!][^<>\n]+|[A-Za-z][A-Za-z0-9+.-]*:[^<>\n]+)>|&(amp|lt|gt);")
 _ENTITY = re.compile(r"&(amp|lt|gt);")
 _PLAIN = {"amp": "&", "lt": "<", "gt": ">"}
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})

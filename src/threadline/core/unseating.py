@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.model import Conversation, Membership
-from threadline.core.ports import PARTICIPANT
-from threadline.core.rules import binding
+from threadline.core.model import Conversation, Membership, Reason
+from threadline.core.ports import MEMBER, PARTICIPANT
+from threadline.core.rules import binding, membership
 from threadline.core.rules.speaking import fold
+from threadline.core.seating import unseat
 
 
 def drop_handle(draft: Draft, conversation: Conversation, handle: str) -> Conversation:
@@ -46,4 +48,16 @@ def drop_binding(draft: Draft, conversation: Conversation, session: int) -> Conv
     about = binding.unbind(conversation.about)
     conversation = replace(conversation, about=replace(about, roster=about.roster + 1))
     draft.save(conversation)
+    return conversation
+
+
+def end_grant(
+    draft: Draft, conversation: Conversation, session: int, now: datetime
+) -> Conversation:
+    """Take the membership away that a binding granted."""
+    member = draft.get(MEMBER, (conversation.id, session))
+    if member is None or Reason.BINDING not in member.grants:
+        return conversation
+    after = membership.revoke(member, Reason.BINDING, now)
+    conversation, _ = unseat(draft, conversation, after)
     return conversation

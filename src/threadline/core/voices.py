@@ -37,6 +37,7 @@ from threadline.core.rules import binding, speaking
 from threadline.core.rules.limits import Limits
 from threadline.core.seating import heir, seat
 from threadline.core.threads import parent_of
+from threadline.core.unseating import end_grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,14 @@ UNADDRESSED_BOT = Chosen(route="bot")
 
 
 def _stage(
-    conversation: Conversation, room: Conversation | None
+    conversation: Conversation, room: Conversation | None, now: datetime | None = None
 ) -> tuple[Conversation | None, Conversation]:
-    """Whose group decides (None: nobody's), and whose binding."""
-    if conversation.about.group is not None:
+    """Whose group decides (None: nobody's), and whose binding; an expired one is none."""
+    about = conversation.about
+    if about.group is not None:
         return conversation, conversation
-    if conversation.about.binding is not None or room is None:
+    own = about.binding if now is None else binding.current(about, now)
+    if own is not None or room is None:
         return None, conversation
     return (room if room.about.group is not None else None), room
 
@@ -108,7 +111,7 @@ def choose(
     if conversation.about.budget and not message.actor.is_bot:
         conversation = replace(conversation, about=replace(conversation.about, budget={}))
     room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
-    owner, holder = _stage(conversation, room)
+    owner, holder = _stage(conversation, room, now)
     bound = None if owner is not None else binding.current(holder.about, now)
     nobody = owner is None and bound is None and conversation.kind is Kind.ROOM
     if nobody and message.explicit_target is None:
@@ -202,10 +205,14 @@ def _said_by(
 def _bind_by_route(
     draft: Draft, conversation: Conversation, session: int, name: str, now: datetime
 ) -> Conversation:
+    old = conversation.about.binding
     about = binding.bind(conversation.about, session, holder=name, expires_at=binding.KEEP, now=now)
+    conversation = replace(conversation, about=about)
+    if old is not None and old.session != session:
+        conversation = end_grant(draft, conversation, old.session, now)
     conversation, _ = seat(
         draft,
-        replace(conversation, about=about),
+        conversation,
         session,
         by=Reason.BINDING,
         policy=ALL,

@@ -36,7 +36,14 @@ from threadline.core.ports import (
     Store,
     Story,
 )
-from threadline.core.rules import admission, authority, hydration, membership, visibility
+from threadline.core.rules import (
+    admission,
+    authority,
+    binding,
+    hydration,
+    membership,
+    visibility,
+)
 from threadline.core.rules.authority import Where
 from threadline.core.rules.binding import KEEP, Keep
 from threadline.core.rules.folding import Message, fold
@@ -80,7 +87,7 @@ class State:
         return self.next_sequence - 1
 
 
-def shown(conversation: Conversation) -> State:
+def shown(conversation: Conversation, now: datetime) -> State:
     """What a caller sees of a conversation."""
     about = conversation.about
     history, reason = hydration.history(conversation)
@@ -98,7 +105,7 @@ def shown(conversation: Conversation) -> State:
         members=about.members,
         held=about.held,
         kind_mismatches=about.kind_mismatches,
-        bound=about.binding is not None,
+        bound=binding.current(about, now) is not None,
         grouped=about.group is not None,
         oldest_hydrated_message_id=about.oldest_hydrated_message_id,
         max_retained_entries=about.max_retained_entries,
@@ -140,7 +147,7 @@ class Ensure(Story[State]):
         if about != conversation.about:
             conversation = replace(conversation, about=about)
             draft.save(conversation)
-        return draft.changes, shown(conversation)
+        return draft.changes, shown(conversation, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +181,7 @@ class Change(Story[State]):
             about = replace(about, max_age=self.max_age)
         conversation = replace(conversation, about=about)
         draft.save(conversation)
-        return draft.changes, shown(conversation)
+        return draft.changes, shown(conversation, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +201,7 @@ class Show(Story[State]):
         if isinstance(self.caller, SessionCaller):
             scope, name = self.caller.scope_id, self.caller.session
             member_of(Draft(loaded), conversation, scope, name, now)
-        return Changes(), shown(conversation)
+        return Changes(), shown(conversation, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +218,7 @@ class ReadConversations(Story[tuple[list[State], str | None]]):
         """The second answer is where the next page begins."""
         rows = loaded.page(Page(CONVERSATIONS, (self.scope, self.after, self.limit + 1)))
         following = rows[self.limit - 1].ref.text if len(rows) > self.limit else None
-        return Changes(), ([shown(row) for row in rows[: self.limit]], following)
+        return Changes(), ([shown(row, now) for row in rows[: self.limit]], following)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """One page of what a member has not read. `more` says whether another page follows."""
+    """One page of what a member has not read. `more` says whether another page follows.
+
+    `through` is how far the page has looked: the next one of the same connection begins there.
+    """
 
     conversation: str
     ref: ConversationRef
@@ -96,6 +99,7 @@ class Backfill:
     last_read: int | None
     visible_from: int
     more: bool
+    through: int
     gap: Gap | None = None
 
 
@@ -110,13 +114,14 @@ class ReadBackfill(Story[Backfill]):
     limit: int
     after: int | None = None
     own: bool = False
+    following: bool = False
 
     def needs(self) -> Needs:
         """The conversation and the session's name."""
         return peeking(self.where, (self.scope, self.session))
 
     def more(self, loaded: Loaded) -> Needs:
-        """The membership and the page itself."""
+        """The membership."""
         needs = membership_rows(loaded, self.where, self.scope, self.session)
         return Needs(rows=[*needs.rows, *needs.hold])
 
@@ -129,21 +134,31 @@ class ReadBackfill(Story[Backfill]):
         start = visibility.cursor(member, conversation, now)
         if self.after is not None:
             start = max(start, self.after)
-        page = slice_of(member, conversation, now, after=start, limit=self.limit + 1, own=self.own)
-        records = loaded.page(page)
+        # Followers of one room ask for the same page, so it is read once for all of them; what is
+        # their own is then left out here.
+        shared = self.own or self.following
+        page = slice_of(member, conversation, now, after=start, limit=self.limit + 1, own=shared)
+        rows = loaded.page(page)
+        records = rows[: self.limit]
+        more = len(rows) > self.limit
+        through = records[-1].sequence if more else max(start, conversation.head)
+        if not self.own:
+            mine = {public(number) for number in (session.id, *session.predecessors)}
+            records = [one for one in records if one.source is None or one.source not in mine]
         lost = visibility.gap(member, conversation, now)
         history, reason = hydration.history(conversation)
         return Changes(), Backfill(
             conversation=public(conversation.id),
             ref=conversation.ref,
-            records=[handed(conversation, one, session) for one in records[: self.limit]],
+            records=[handed(conversation, one, session) for one in records],
             history=history,
             reason=reason,
             head=conversation.head,
             earliest=conversation.earliest_sequence,
             last_read=member.last_read,
             visible_from=visibility.visible_from(member, conversation, now),
-            more=len(records) > self.limit,
+            more=more,
+            through=through,
             gap=None if lost is None else Gap(*lost),
         )
 
@@ -431,6 +446,7 @@ class _Follower:
                         limit=self._limits.page,
                         after=self._cursors.get(known) if known is not None else None,
                         own=self._own,
+                        following=True,
                     )
                 )
             except (MembershipNotFound, HydrationPending):
@@ -449,9 +465,9 @@ class _Follower:
                 yield item
             if stale:
                 return
+            self._cursors[known] = max(self._cursors.get(known, -FAR), page.through)
             if page.more:
                 continue
-            self._cursors[known] = max(self._cursors.get(known, -FAR), page.head)
             if known not in self._caught_up:
                 self._caught_up.add(known)
                 yield CaughtUp(known, page.ref)

@@ -46,13 +46,13 @@ from threadline.core.ports import (
     Store,
     Story,
 )
-from threadline.core.rules import admission, authority, binding, membership
+from threadline.core.rules import admission, authority, binding, membership, visibility
 from threadline.core.rules.authority import Where
 from threadline.core.rules.binding import KEEP, Keep
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.speaking import checked_handle, fold
 from threadline.core.seating import ensure_session, seat, session_named, unseat
-from threadline.core.unseating import drop_handle
+from threadline.core.unseating import drop_handle, end_grant
 from threadline.flows.looking import found, membership_rows, peeking, taking, where_of
 
 MAX_ALIASES = 16
@@ -121,7 +121,7 @@ class Bind(Story[Bound]):
             metadata=self.metadata,
         )
         if old is not None and old.session != session.id:
-            conversation = _end_grant(draft, conversation, old.session, now)
+            conversation = end_grant(draft, conversation, old.session, now)
         bound = about.binding
         assert bound is not None
         about = replace(
@@ -132,7 +132,8 @@ class Bind(Story[Bound]):
         )
         conversation = replace(conversation, about=about)
         member = draft.get(MEMBER, (conversation.id, session.id))
-        granted = None if member is None else member.grants.get(Reason.BINDING)
+        valid = {} if member is None else visibility.valid_grants(member, now)
+        granted = valid.get(Reason.BINDING)
         policy = self.policy or (granted.policy if granted is not None else SINCE_JOIN)
         draft.save(conversation)
         conversation, _ = seat(
@@ -146,18 +147,6 @@ class Bind(Story[Bound]):
             replace_grant=True,
         )
         return draft.changes, _shown(conversation, bound, session.name)
-
-
-def _end_grant(
-    draft: Draft, conversation: Conversation, session: int, now: datetime
-) -> Conversation:
-    """Take the membership away that a binding granted."""
-    member = draft.get(MEMBER, (conversation.id, session))
-    if member is None or Reason.BINDING not in member.grants:
-        return conversation
-    after = membership.revoke(member, Reason.BINDING, now)
-    conversation, _ = unseat(draft, conversation, after)
-    return conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +168,13 @@ class Unbind(Story[Bound | None]):
         bound = conversation.about.binding
         if bound is None or self.session not in (None, bound.session):
             return draft.changes, None
-        about = binding.unbind(conversation.about)
-        conversation = replace(conversation, about=replace(about, roster=about.roster + 1))
+        about = conversation.about
+        ended = replace(binding.unbind(about), roster=about.roster + 1)
+        conversation = replace(conversation, about=ended)
         draft.save(conversation)
-        conversation = _end_grant(draft, conversation, bound.session, now)
+        conversation = end_grant(draft, conversation, bound.session, now)
+        if binding.current(about, now) is None:
+            return draft.changes, None
         return draft.changes, _shown(conversation, bound, _name(draft, bound.session))
 
 

@@ -113,6 +113,7 @@ class Batch:
         self, codec: Codec, now: datetime, cache: Cache | None = None, *, reading: bool = False
     ) -> None:
         self._codec = codec
+        self._reading = reading
         self._held = "" if reading else "!"
         self._lockable = cache is None and not reading
         self._now = now
@@ -194,7 +195,8 @@ class Batch:
 
     def work(self, stories: Sequence[Story[Any]]) -> Work:
         """Load, decide, save. Returns an answer or a refusal per story, in order."""
-        alone = len(stories) == 1
+        # Readings change nothing, so what one asked for stays true for the next.
+        alone = len(stories) == 1 or self._reading
         yield from self._load([story.needs() for story in stories], pages=alone)
         second: list[Needs] = []
         for story in stories:
@@ -220,7 +222,7 @@ class Batch:
             else:
                 self._apply(changes)
                 answers.append(answer)
-            if self._pages:
+            if self._pages and not self._reading:
                 self._pages.clear()
         yield from self._save()
         return answers

@@ -80,6 +80,8 @@ async def open_postgres(
         except BaseException:
             writer.terminate()
             raise
+    except ThreadlineError:
+        raise
     except Exception as error:
         raise server.translated(error) from error
     return store
@@ -306,6 +308,8 @@ class PostgresStore:
             try:
                 async with self._lent() as reader:
                     return await work(reader)
+            except ThreadlineError:
+                raise
             except Exception as error:
                 again = fate_of(error) in (Fate.AGAIN, Fate.LOST) and not self._down
                 if not again or attempt == ATTEMPTS or self._closed:

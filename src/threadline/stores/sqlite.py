@@ -11,7 +11,6 @@ How the file is locked, looked at and migrated before that is in `sqlite_file.py
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -23,7 +22,6 @@ from queue import SimpleQueue
 from typing import Any, ClassVar, TypeVar
 
 import apsw
-import msgspec
 
 from threadline.core.errors import (
     StoreDamaged,
@@ -33,8 +31,9 @@ from threadline.core.errors import (
 )
 from threadline.core.ports import Clock, Hit, Story
 from threadline.stores import findings
-from threadline.stores.codec import Codec, Row, micros
+from threadline.stores.codec import Codec, Row
 from threadline.stores.engine import Batch, Cache, Operation, Work
+from threadline.stores.gathering import Waiting, parked, settle
 from threadline.stores.statements import statements
 from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 
@@ -43,6 +42,7 @@ T = TypeVar("T")
 BATCH = 512
 FAR = 1 << 62
 READERS = 2
+READ_BATCH = 64
 BUSY_MILLISECONDS = 30_000
 CHECKPOINT_PAGES = 4_000
 
@@ -83,17 +83,6 @@ def translated(error: Exception) -> ThreadlineError:
     return StoreUnavailable(f"{type(error).__name__}: {error}")
 
 
-class _Waiting:
-    """A story and where its answer goes."""
-
-    __slots__ = ("answer", "future", "story")
-
-    def __init__(self, story: Story[Any], future: asyncio.Future[Any]) -> None:
-        self.story = story
-        self.future = future
-        self.answer: Any = None
-
-
 class SqliteStore:
     """See `core.ports.Store`. Made by `open_sqlite`."""
 
@@ -118,9 +107,11 @@ class SqliteStore:
         self._cut = cut
         self._texts = statements("sqlite")
         self._cache = Cache()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._tokens: SimpleQueue[bool] = SimpleQueue()
         self._flushing = False
+        self._asked: deque[Waiting] = deque()
+        self._asking = False
         self._closed = False
         self._broken: ThreadlineError | None = None
         self._loop = asyncio.get_running_loop()
@@ -172,10 +163,10 @@ class SqliteStore:
         answers: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
         return answers
 
-    def _submit(self, story: Story[Any]) -> _Waiting:
+    def _submit(self, story: Story[Any]) -> Waiting:
         if self._closed:
             raise StoreUnavailable("the store was closed.")
-        item = _Waiting(story, self._loop.create_future())
+        item = Waiting(story, self._loop.create_future())
         self._waiting.append(item)
         if not self._flushing:
             # One token per turn of the loop: whoever is ready in this turn is in the batch.
@@ -190,13 +181,13 @@ class SqliteStore:
     def _write(self) -> None:
         while self._tokens.get():
             while self._waiting:
-                items: list[_Waiting] = []
+                items: list[Waiting] = []
                 while self._waiting and len(items) < BATCH:
                     items.append(self._waiting.popleft())
                 for part in self._cut(items) if self._cut else [items]:
                     self._transact(part)
 
-    def _transact(self, items: list[_Waiting]) -> None:
+    def _transact(self, items: list[Waiting]) -> None:
         rung: tuple[set[int], set[int]] = (set(), set())
         try:
             if self._broken is not None:
@@ -223,7 +214,7 @@ class SqliteStore:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._answer, items, *rung)
 
-    def _commit(self, items: list[_Waiting]) -> tuple[set[int], set[int]]:
+    def _commit(self, items: list[Waiting]) -> tuple[set[int], set[int]]:
         execute = self._writer.execute
         batch = Batch(self._codec, self._clock(), self._cache)
         execute("begin immediate")
@@ -258,14 +249,7 @@ class SqliteStore:
         payload = story.payload
         if payload is None:
             return translated(error)
-        row = (
-            int.from_bytes(os.urandom(7), "big"),
-            micros(self._clock()),
-            type(story).__name__,
-            f"{type(error).__name__}: {error}"[:1000],
-            msgspec.json.encode(payload).decode("utf-8", "replace"),
-            1,
-        )
+        row = parked(story, error, self._clock())
         try:
             with self._writer:
                 self._writer.execute(self._texts["parked.add"].sql, row)
@@ -273,14 +257,8 @@ class SqliteStore:
             return translated(second)
         return StoreUnavailable(f"the message was parked: {error}", parked=row[0])
 
-    def _answer(self, items: list[_Waiting], conversations: set[int], sessions: set[int]) -> None:
-        for item in items:
-            if item.future.done():
-                continue
-            if isinstance(item.answer, Exception):
-                item.future.set_exception(item.answer)
-            else:
-                item.future.set_result(item.answer)
+    def _answer(self, items: list[Waiting], conversations: set[int], sessions: set[int]) -> None:
+        settle(items)
         if conversations or sessions:
             self._wakeups.ring(conversations, sessions)
 
@@ -290,10 +268,19 @@ class SqliteStore:
         """See `core.ports.Store.read`."""
         if self._closed:
             raise StoreUnavailable("the store was closed.")
-        answer = await self._loop.run_in_executor(self._readers, self._read, story)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer  # type: ignore[no-any-return]
+        item = Waiting(story, self._loop.create_future())
+        self._asked.append(item)
+        if not self._asking:
+            # Whoever asks in this turn of the loop is answered from one committed state.
+            self._asking = True
+            self._loop.call_soon(self._ask_all)
+        return await item.future  # type: ignore[no-any-return]
+
+    def _ask_all(self) -> None:
+        self._asking = False
+        while self._asked:
+            items = [self._asked.popleft() for _ in range(min(len(self._asked), READ_BATCH))]
+            self._readers.submit(self._read, items)
 
     def _reader(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
@@ -301,17 +288,25 @@ class SqliteStore:
             connection = self._local.connection = self._connect()
         return connection
 
-    def _read(self, story: Story[Any]) -> Any:
+    def _read(self, items: list[Waiting]) -> None:
         try:
             connection = self._reader()
             connection.execute("begin")
             try:
                 batch = Batch(self._codec, self._clock(), reading=True)
-                return self._drive(connection, batch.work([story]))[0]
+                answers = self._drive(connection, batch.work([item.story for item in items]))
             finally:
                 connection.execute("commit")
         except Exception as error:
-            return translated(error)
+            if len(items) > 1:
+                for item in items:
+                    self._read([item])
+                return
+            answers = [translated(error)]
+        for item, answer in zip(items, answers, strict=True):
+            item.answer = answer
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(settle, items)
 
     async def ask(self, statement: str, *args: Any, rows: Sequence[Row] = ()) -> list[Any]:
         """Run one read statement by name, beside the writer. For the indexer and `doctor`."""

@@ -166,7 +166,7 @@ class IrcLog:
     ) -> Iterator[Item]:
         names = [name for name in _candidates(source) if _is_log(source, name)]
         if not names:
-            raise broken(source.title, "no line here begins as a line of an IRC log does.")
+            raise broken(source.title, "too few lines here are as those of an IRC log are.")
         files: dict[str, list[str]] = {}
         for name in names:
             files.setdefault(_called(source, name), []).append(name)
@@ -290,12 +290,13 @@ def _candidates(source: Source) -> list[str]:
 
 
 def _is_log(source: Source, name: str) -> bool:
-    """Whether the first line is one of a log, and nearly all of the next as well."""
+    """Whether the first line is one of a log, nearly all of the next, and half without doubt."""
     lines = [parse(decoded(each.rstrip(b"\r"))) for each in head(source, name)[:50]]
     if not lines or lines[0] is None:
         return False
-    certain = sum(line is not None and line.is_certain for line in lines)
-    return certain * 5 >= len(lines) * 4
+    parsed = [line for line in lines if line is not None]
+    certain = sum(line.is_certain for line in parsed)
+    return len(parsed) * 5 >= len(lines) * 4 and certain * 2 >= len(lines)
 
 
 def _called(source: Source, name: str) -> str:

@@ -42,6 +42,7 @@ from threadline.archives.telegram_entries import (
 )
 from threadline.archives.telegram_topics import Topics
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
+from threadline.core.errors import ArchiveError
 from threadline.core.model import Actor, Direction, Event, InboundMessage, Kind
 
 DELETED = "Deleted Account"
@@ -156,15 +157,21 @@ def _is_bare(source: Source, name: str, keys: dict[str, Any]) -> bool:
     if keys.keys() - {"name", "type", "id", "messages"}:
         return False
     with source.open(name) as stream:
-        document = Document(stream, name)
-        for key in document.members():
-            if key == "messages" and document.peek() == "[":
-                for _ in document.elements():
-                    match document.value():
-                        case {"type": "message" | "service", "text": _, **rest}:
-                            return not rest.keys().isdisjoint({"date", "date_unixtime"})
-                    return False
+        try:
+            match _first_message(Document(stream, name)):
+                case {"type": "message" | "service", "text": _, **rest}:
+                    return not rest.keys().isdisjoint({"date", "date_unixtime"})
+        except ArchiveError:
+            pass  # whatever it was, it cannot be told any more
     return False
+
+
+def _first_message(document: Document) -> Any:
+    for key in document.members():
+        if key == "messages" and document.peek() == "[":
+            for _ in document.elements():
+                return document.value()
+    return None
 
 
 class _Chat:

@@ -161,6 +161,11 @@ def _part(value: object, name: str) -> str:
     return value
 
 
+def folded_provider(name: str) -> str:
+    """A provider's name as it is compared and stored: in any case it is the same provider."""
+    return name.strip().casefold()
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationRef:
     """The address of a conversation. Equal addresses are one conversation, whatever their kind.
@@ -184,7 +189,7 @@ class ConversationRef:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        provider = _part(self.provider, "provider").strip().casefold()
+        provider = _part(folded_provider(_part(self.provider, "provider")), "provider")
         put(self, "provider", provider)
         _part(self.account_id, "account_id")
         _part(self.conversation_id, "conversation_id")
@@ -569,6 +574,9 @@ class AdapterCaller:
     scope_id: str
     provider: str
     account_id: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "provider", folded_provider(self.provider))
 
 
 @dataclass(frozen=True, slots=True)

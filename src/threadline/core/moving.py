@@ -33,7 +33,7 @@ def link(draft: Draft, one: Conversation, other: Conversation, now: datetime) ->
     """Link both, once. Returns the conversation the message goes on in, which is `other`."""
     if one.about.moved_to is not None or other.about.moved_to is not None:
         return other
-    old, new = sorted((one, other), key=lambda it: (it.about.created_at, it.id))
+    old, new = sorted((one, other), key=lambda it: (it.about.created_at, it is other))
     was, becomes = old.about, new.about
     kept = replace(
         becomes,
@@ -68,6 +68,8 @@ def _settle(draft: Draft, old: Conversation, new: Conversation, now: datetime) -
     while members := draft.page(Page(MEMBERS_OF, (old.id, session, PAGE))):
         for member in members:
             session = member.session
+            if not visibility.is_active(member, now):
+                continue
             if draft.get(MEMBER, (new.id, session)) is None:
                 moved = replace(
                     member,
@@ -78,7 +80,9 @@ def _settle(draft: Draft, old: Conversation, new: Conversation, now: datetime) -
                     gate=None,
                 )
                 new, _ = unseat(draft, new, moved)
-            kept = Grant(visibility.effective(member, old, now))
+            until = [grant.expires_at for grant in visibility.valid_grants(member, now).values()]
+            ends = max((at for at in until if at is not None), default=None)
+            kept = Grant(visibility.effective(member, old, now), None if None in until else ends)
             reader = replace(member, handles=(), grants={Reason.MANUAL: kept})
             draft.put(MEMBER, (old.id, session), reader)
         if len(members) < PAGE:

@@ -53,14 +53,20 @@ def agree(
     if kind is None or kind is conversation.kind:
         return conversation
     if strict:
-        raise KindMismatch(
-            f"({conversation.ref} is a {conversation.kind.value}, not a {kind.value})",
-            kind=conversation.kind.value,
-        )
+        refuse_other_kind(conversation, kind)
     count = conversation.about.kind_mismatches + 1
     counted = replace(conversation, about=replace(conversation.about, kind_mismatches=count))
     draft.save(counted)
     return counted
+
+
+def refuse_other_kind(conversation: Conversation, kind: Kind | None) -> None:
+    """Raise `KindMismatch` where a caller states another kind than the stored one."""
+    if kind is not None and kind is not conversation.kind:
+        raise KindMismatch(
+            f"({conversation.ref} is a {conversation.kind.value}, not a {kind.value})",
+            kind=conversation.kind.value,
+        )
 
 
 def create(

@@ -54,8 +54,9 @@ def revise(
         record = replace(blank(record), blanked=False)
         if target is not None:
             _overwrite(draft, conversation.id, target)
-            _blank_followers(draft, conversation.id, key)
-    elif target is not None and target.blanked:
+        # Where the message never came or was swept, its edits and copies are content all the same.
+        _blank_followers(draft, conversation.id, key, by=record if target is None else None)
+    elif target.blanked if target is not None else _deleted(draft, conversation.id, key, record):
         record = blank(record)
     draft.changes.revisions.append(row)
     return record
@@ -94,12 +95,29 @@ def _overwrite(draft: Draft, conversation: int, record: TranscriptRecord) -> Non
     draft.changes.blanked.append((conversation, record.sequence))
 
 
-def _blank_followers(draft: Draft, conversation: int, key: bytes) -> None:
-    """Blank the edits of a deleted message and its copies in threads."""
+def _deleted(draft: Draft, conversation: int, key: bytes, edit: TranscriptRecord) -> bool:
+    """Whether the message of an edit was deleted before either was known."""
+    for at, sequence, event in _followers(draft, conversation, key):
+        if event == Event.DELETE.value and at == conversation:
+            early = draft.get(RECORD, (at, sequence))
+            if early is not None and _may_revise(edit, early):
+                return True
+    return False
+
+
+def _blank_followers(
+    draft: Draft, conversation: int, key: bytes, by: TranscriptRecord | None = None
+) -> None:
+    """Blank the edits of a deleted message and its copies in threads.
+
+    `by` is the delete where the message's author is unknown: then it reaches its own edits only.
+    """
     for at, sequence, event in _followers(draft, conversation, key):
         if event == Event.DELETE.value:
             continue
         follower = draft.get(RECORD, (at, sequence))
+        if by is not None and follower is not None and not _may_revise(follower, by):
+            continue
         if follower is not None and not follower.blanked:
             _overwrite(draft, at, follower)
             draft.changes.conversations.add(at)

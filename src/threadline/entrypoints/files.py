@@ -99,6 +99,9 @@ class FolderSource:
         """One of its files from its beginning."""
         if name not in self._names:
             raise _unknown(name, self.title)
+        # The folder may have changed since it was listed.
+        if (self._path / name).resolve() != self._path.resolve() / name:
+            raise _refused(name, "it is a link by now; put the file itself there")
         return _opened(self._path / name, name, self._bounds)
 
     def _walk(self) -> list[str]:
@@ -297,7 +300,8 @@ def _opened(path: Path, name: str, bounds: Bounds) -> BinaryIO:
             raise _refused(name, f"it is larger than {bounds.file // MIB} MiB; split it")
 
     with _reading(name):
-        inner = path.open("rb", buffering=0)
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        inner = os.fdopen(os.open(path, flags), "rb", buffering=0)
         if not stat.S_ISREG(os.fstat(inner.fileno()).st_mode):
             inner.close()
             raise _refused(name, "it is no ordinary file")

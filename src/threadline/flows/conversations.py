@@ -398,7 +398,7 @@ class Conversations:
         messages. A session caller gets its own slice and nothing else; a controller may look
         through a `session`'s eyes.
         """
-        if isinstance(caller, SessionCaller):
+        if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
         authority.may_read(caller, session)
         if order not in ("asc", "desc"):

@@ -119,7 +119,7 @@ class Begin(Story[WindowState]):
                     draft, where, now, parent=self.parent, root=self.thread_root, title=self.title
                 )
         if conversation is None:
-            conversation = found(draft, where, self.caller, take=True)
+            conversation = found(draft, where, self.caller, take=True, strict=False)
         window = conversation.about.window
         if window is not None and (reason := hydration.is_over(window, now)):
             about = hydration.closing(conversation.about, State.FAILED, reason)
@@ -179,7 +179,7 @@ class Import(Story[list[Taken]]):
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Taken]]:
         """Known ids are skipped, unknown ones go where the mode puts them; nobody is woken."""
         draft = Draft(loaded)
-        conversation = found(draft, self.where, self.caller, take=True)
+        conversation = found(draft, self.where, self.caller, take=True, strict=False)
         window = hydration.held_by(conversation, self.token, now)
         in_front = window.mode is WindowMode.PREPENDING
         if in_front and conversation.earliest_sequence > conversation.lowest_sequence:
@@ -225,7 +225,7 @@ class End(Story[WindowState]):
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, WindowState]:
         """The window begins to close, and is closed at once where nothing waits."""
         draft = Draft(loaded)
-        conversation = found(draft, self.where, self.caller, take=True)
+        conversation = found(draft, self.where, self.caller, take=True, strict=False)
         hydration.held_by(conversation, self.token, now)
         about = hydration.closing(conversation.about, self.end, self.reason, self.metadata)
         conversation = _close_if_dry(draft, replace(conversation, about=about))

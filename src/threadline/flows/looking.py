@@ -8,6 +8,7 @@ from threadline.core.draft import Draft
 from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import number_of
 from threadline.core.model import Caller, Conversation, ConversationRef, Membership, Session
+from threadline.core.places import refuse_other_kind
 from threadline.core.ports import CONVERSATION, MEMBER, NAME, SESSION, Key, Loaded, Needs
 from threadline.core.rules import authority
 from threadline.core.rules.authority import Where
@@ -50,8 +51,14 @@ def peeking(where: Where, *names: tuple[str, str]) -> Needs:
     return Needs(rows=[*rows, (CONVERSATION, where)])
 
 
-def found(loaded: Loaded, where: Where, caller: Caller, *, take: bool = False) -> Conversation:
-    """The conversation, if the caller may know it. Raises `NotFound` or `Unauthorized`."""
+def found(
+    loaded: Loaded, where: Where, caller: Caller, *, take: bool = False, strict: bool = True
+) -> Conversation:
+    """The conversation, if the caller may know it. Raises `NotFound` or `Unauthorized`.
+
+    What is taken is going to be changed: then a ref of another kind is a `KindMismatch`, unless
+    not `strict`, as for an import, whose kind is a provider's word.
+    """
     key = key_of(where)
     conversation = loaded.taken(key) if take else loaded.peeked(key)
     if conversation is None:
@@ -59,6 +66,8 @@ def found(loaded: Loaded, where: Where, caller: Caller, *, take: bool = False) -
             authority.known_to(caller, where, where)
         raise NotFound(f"there is no conversation {where}.", conversation=str(where))
     authority.known_to(caller, conversation.ref, where)
+    if take and strict and isinstance(where, ConversationRef):
+        refuse_other_kind(conversation, where.kind)
     return conversation
 
 

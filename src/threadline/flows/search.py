@@ -211,7 +211,7 @@ class Search:
         A session caller finds only what it may read; a controller may look through a session's
         eyes. `after` is a page's `next`. `limit` is 100 where absent and at most 500.
         """
-        if isinstance(caller, SessionCaller):
+        if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
         authority.may_read(caller, session)
         if not query.strip() or len(query) > MAX_WORDS or "\x00" in query:

@@ -6,16 +6,15 @@ nodes share nothing but the database: every conversation an append touches is lo
 and what another node changed is seen after the lock.
 
 What is connected to, refused and meant by an error is in `postgres_server.py`; how the nodes ring
-each other in `postgres_bells.py`.
+each other in `postgres_bells.py`, the connections that read in `postgres_readers.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, TypeVar
 
@@ -28,6 +27,7 @@ from threadline.stores.codec import Codec, Row
 from threadline.stores.engine import Batch, Operation, Work
 from threadline.stores.gathering import Waiting, parked, settle
 from threadline.stores.postgres_bells import Intercom, hang_up
+from threadline.stores.postgres_readers import ATTEMPTS, Readers, pause, roll_back
 from threadline.stores.postgres_server import (
     Fate,
     Server,
@@ -43,11 +43,9 @@ T = TypeVar("T")
 
 BATCH = 512
 FAR = 1 << 62
-READERS = 3
-ATTEMPTS = 12
+READ_BATCH = 64
 RACES = 3
 PATIENCE_SECONDS = 15.0
-PAUSE_SECONDS = (0.01, 0.5)
 
 _SNAPSHOT = "begin isolation level repeatable read, read only"
 
@@ -114,10 +112,9 @@ class PostgresStore:
         self._closed = False
         self._down = False
         self._loop = asyncio.get_running_loop()
-        self._readers: asyncio.LifoQueue[asyncpg.Connection | None] = asyncio.LifoQueue()
-        for _ in range(READERS):
-            self._readers.put_nowait(None)
-        self._tidying: set[asyncio.Task[None]] = set()
+        self._readers = Readers(server)
+        self._asked: deque[Waiting] = deque()
+        self._looking: set[asyncio.Task[None]] = set()
         self._wakeups = Wakeups(self._belonging, self._behind, poll)
         self._intercom = Intercom(self._connect_intercom, self._wakeups)
         self._task: asyncio.Task[None] | None = None
@@ -193,7 +190,7 @@ class PostgresStore:
                 self._down = fate is Fate.LOST
                 self._refuse(items, _unknown() if doubted else self._server.translated(error))
                 return
-            await _pause(attempts)
+            await pause(attempts)
 
     async def _commit(self, items: list[Waiting]) -> Batch:
         writer = await self._connected()
@@ -202,7 +199,7 @@ class PostgresStore:
             await writer.execute("begin")
             answers = await self._drive(writer, batch.work([item.story for item in items]))
         except BaseException:
-            await _roll_back(writer)
+            await roll_back(writer)
             raise
         try:
             await writer.execute("commit")
@@ -282,63 +279,54 @@ class PostgresStore:
 
     async def read(self, story: Story[T]) -> T:
         """See `core.ports.Store.read`."""
+        if self._closed:
+            raise StoreUnavailable("the store was closed.")
+        item = Waiting(story, self._loop.create_future())
+        self._asked.append(item)
+        if len(self._asked) == 1:
+            # Whoever asks in this turn of the loop is answered from one snapshot.
+            self._loop.call_soon(self._ask_all)
+        return await item.future  # type: ignore[no-any-return]
 
-        async def look(reader: asyncpg.Connection) -> Any:
+    def _ask_all(self) -> None:
+        while self._asked:
+            items = [self._asked.popleft() for _ in range(min(len(self._asked), READ_BATCH))]
+            task = self._loop.create_task(self._look(items))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+
+    async def _look(self, items: list[Waiting]) -> None:
+        async def look(reader: asyncpg.Connection) -> list[Any]:
             await reader.execute(_SNAPSHOT)
             batch = Batch(self._codec, self._clock(), reading=True)
-            return (await self._drive(reader, batch.work([story])))[0]
+            return await self._drive(reader, batch.work([item.story for item in items]))
 
-        answer = await self._read(look)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer  # type: ignore[no-any-return]
+        try:
+            answers = await self._use(look)
+        except StoreUnavailable as error:
+            self._refuse(items, error)
+        except Exception as error:
+            if len(items) == 1:
+                self._refuse(items, error)
+            for item in items if len(items) > 1 else ():
+                await self._look([item])
+        else:
+            for item, answer in zip(items, answers, strict=True):
+                item.answer = answer
+            settle(items)
+
+    def _use(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> Awaitable[T]:
+        return self._readers.use(work, attempts=1 if self._down else ATTEMPTS)
 
     async def ask(self, statement: str, *args: Any, rows: Sequence[Row] = ()) -> list[Any]:
         """Run one read statement by name, beside the writer. For the indexer and `doctor`."""
         operation = Operation(statement, rows, None if rows else args)
-        found = await self._read(lambda reader: self._execute(reader, operation))
+        found = await self._use(lambda reader: self._execute(reader, operation))
         return [tuple(row) for row in found]
 
     async def pragma(self, sql: str) -> list[Row]:
         """Run a statement of PostgreSQL's own on a reader and return its rows."""
-        return [tuple(row) for row in await self._read(lambda reader: reader.fetch(sql))]
-
-    async def _read(self, work: Callable[[asyncpg.Connection], Any]) -> Any:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                async with self._lent() as reader:
-                    return await work(reader)
-            except ThreadlineError:
-                raise
-            except Exception as error:
-                again = fate_of(error) in (Fate.AGAIN, Fate.LOST) and not self._down
-                if not again or attempt == ATTEMPTS or self._closed:
-                    raise self._server.translated(error) from error
-            await _pause(attempt)
-        raise AssertionError("the last attempt returns or raises")
-
-    @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[asyncpg.Connection]:
-        if self._closed:
-            raise StoreUnavailable("the store was closed.")
-        reader = await self._readers.get()
-        try:
-            if reader is None or reader.is_closed():
-                reader = None
-                reader = await self._server.connect()
-            yield reader
-        finally:
-            if reader is not None and reader.is_in_transaction():
-                # The answer does not wait for the snapshot to be let go.
-                task = asyncio.create_task(self._tidy(reader))
-                self._tidying.add(task)
-                task.add_done_callback(self._tidying.discard)
-            else:
-                self._readers.put_nowait(reader)
-
-    async def _tidy(self, reader: asyncpg.Connection) -> None:
-        await _roll_back(reader)
-        self._readers.put_nowait(reader)
+        return [tuple(row) for row in await self._use(lambda reader: reader.fetch(sql))]
 
     async def _belonging(self, pairs: Pairs) -> Pairs:
         return await self.ask("members.rung", rows=pairs) if pairs else []
@@ -380,26 +368,11 @@ class PostgresStore:
             await self._task
         await self._wakeups.close()
         await self._intercom.close()
-        for _ in range(READERS):
-            reader = await self._readers.get()
-            if reader is not None:
-                await hang_up(reader)
+        self._ask_all()
+        await asyncio.gather(*self._looking)
+        await self._readers.close()
         await hang_up(self._writer)
 
 
 def _unknown() -> ThreadlineError:
     return OutcomeUnknown("Look whether it is there before you try again.")
-
-
-async def _pause(attempt: int) -> None:
-    shortest, longest = PAUSE_SECONDS
-    await asyncio.sleep(min(shortest * 2**attempt, longest) * random.uniform(0.5, 1.5))
-
-
-async def _roll_back(connection: asyncpg.Connection) -> None:
-    """End a transaction that is not to be kept; a connection that cannot is dropped."""
-    try:
-        if connection.is_in_transaction():
-            await connection.execute("rollback")
-    except Exception:
-        connection.terminate()

@@ -44,11 +44,12 @@ def may_write(caller: Caller, where: Where) -> None:
 def may_bring(caller: Caller, message: InboundMessage) -> None:
     """A message reaches no further than the token, by none of the addresses in it."""
     may_write(caller, message.conversation)
-    if isinstance(caller, AdapterCaller):
-        for other in (*message.same_as, *(() if message.parent is None else (message.parent,))):
-            may_write(caller, other)
-        if message.origin is not None:
-            raise Unauthorized("an adapter does not set the origin.", field="origin")
+    for other in message.same_as:
+        may_write(caller, other)
+    if message.parent is not None:
+        may_write(caller, message.parent)
+    if message.origin is not None and isinstance(caller, AdapterCaller):
+        raise Unauthorized("an adapter does not set the origin.", field="origin")
 
 
 def may_control(caller: Caller) -> None:

@@ -30,6 +30,7 @@ from threadline.core.ports import EVERYTHING
 from threadline.flows.inbound import Append
 from threadline.stores.postgres import PostgresStore, open_postgres
 from threadline.stores.postgres_bells import EVERYBODY, payload
+from threadline.stores.postgres_readers import READERS
 from threadline.stores.postgres_server import OLDEST, Server
 from threadline.testing.servers import PostgresServer, postgres_server
 
@@ -338,19 +339,50 @@ def test_a_notification_that_would_be_too_long_rings_everybody() -> None:
     assert payload(set(range(10**15, 10**15 + 1_000)), set()) == EVERYBODY
 
 
-async def test_a_reader_whose_connection_was_cut_reads_again(
+async def test_a_reader_whose_connection_was_cut_reads_again_however_often(
     open_store: OpenStore, outside: asyncpg.Connection
 ) -> None:
     [node] = await open_store()
     await node.run(said("C1", "one"))
+
+    for _ in range(2 * READERS):
+        assert await node.read(Transcript("C1")) == [(1, "one")]
+        await outside.fetch(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+
     assert await node.read(Transcript("C1")) == [(1, "one")]
 
-    await outside.fetch(
-        "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()"
-    )
+
+async def test_a_reader_that_goes_away_in_the_middle_leaves_nothing_behind(
+    open_store: OpenStore, outside: asyncpg.Connection
+) -> None:
+    [node] = await open_store()
+    await node.run(said("C1", "one"))
+    sleeping = "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)'"
+
+    for _ in range(5):
+        task = asyncio.create_task(node.pragma("select pg_sleep(600)"))
+        await until(lambda: outside.fetchval(f"{sleeping} and state = 'active'"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     assert await node.read(Transcript("C1")) == [(1, "one")]
+
+
+async def test_any_number_of_readers_share_a_few_connections(
+    open_store: OpenStore, outside: asyncpg.Connection
+) -> None:
+    [node] = await open_store()
+    await node.run(said("C1", "one"))
+
+    found = await asyncio.gather(*(node.read(Transcript("C1")) for _ in range(500)))
+
+    assert found == [[(1, "one")]] * 500
+    own = "select count(*) from pg_stat_activity where datname = current_database()"
+    assert await outside.fetchval(own) <= 1 + 2 + READERS
 
 
 async def test_a_table_that_changed_under_prepared_statements_does_no_harm(

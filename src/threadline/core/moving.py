@@ -21,12 +21,9 @@ from threadline.core.model import (
     Reason,
     TranscriptRecord,
 )
-from threadline.core.ports import MEMBER, MEMBERS_OF, PARTICIPANT, PARTICIPANTS_OF, Page
+from threadline.core.ports import MEMBER, PARTICIPANT, fetch
 from threadline.core.rules import visibility
-from threadline.core.rules.speaking import fold
-from threadline.core.seating import unseat
-
-PAGE = 5_000
+from threadline.core.seating import members_of, seats_of, unseat
 
 
 def link(draft: Draft, one: Conversation, other: Conversation, now: datetime) -> Conversation:
@@ -53,40 +50,31 @@ def link(draft: Draft, one: Conversation, other: Conversation, now: datetime) ->
 
 def _settle(draft: Draft, old: Conversation, new: Conversation, now: datetime) -> Conversation:
     """Make members and participants of the older those of the newer, as from its beginning."""
-    handle = ""
-    while seats := draft.page(Page(PARTICIPANTS_OF, (old.id, handle, PAGE))):
-        for seat in seats:
-            handle = max(handle, fold(seat.handle), *(fold(alias) for alias in seat.aliases))
-            for name in (seat.handle, *seat.aliases):
-                key = fold(name)
-                if draft.get(PARTICIPANT, (new.id, key)) is None:
-                    draft.put(PARTICIPANT, (new.id, key), replace(seat, conversation=new.id))
-                draft.put(PARTICIPANT, (old.id, key), None)
-        if len(seats) < PAGE:
-            break
-    session = -1
-    while members := draft.page(Page(MEMBERS_OF, (old.id, session, PAGE))):
-        for member in members:
-            session = member.session
-            if not visibility.is_active(member, now):
-                continue
-            if draft.get(MEMBER, (new.id, session)) is None:
-                moved = replace(
-                    member,
-                    conversation=new.id,
-                    joined_at=now,
-                    joined_sequence=new.lowest_sequence - 1,
-                    last_read=None,
-                    gate=None,
-                )
-                new, _ = unseat(draft, new, moved)
-            until = [grant.expires_at for grant in visibility.valid_grants(member, now).values()]
-            ends = max((at for at in until if at is not None), default=None)
-            kept = Grant(visibility.effective(member, old, now), None if None in until else ends)
-            reader = replace(member, handles=(), grants={Reason.MANUAL: kept})
-            draft.put(MEMBER, (old.id, session), reader)
-        if len(members) < PAGE:
-            break
+    names = [name for name, _ in seats_of(draft, old.id)]
+    seats = fetch(draft, PARTICIPANT, [(old.id, name) for name in names])
+    taken = fetch(draft, PARTICIPANT, [(new.id, name) for name in names])
+    for name, seat, other in zip(names, seats, taken, strict=True):
+        if seat is not None and other is None:
+            draft.put(PARTICIPANT, (new.id, name), replace(seat, conversation=new.id))
+        draft.put(PARTICIPANT, (old.id, name), None)
+    members = [one for one in members_of(draft, old.id) if visibility.is_active(one, now)]
+    there = fetch(draft, MEMBER, [(new.id, one.session) for one in members], hold=True)
+    for member, known in zip(members, there, strict=True):
+        if known is None:
+            moved = replace(
+                member,
+                conversation=new.id,
+                joined_at=now,
+                joined_sequence=new.lowest_sequence - 1,
+                last_read=None,
+                gate=None,
+            )
+            new, _ = unseat(draft, new, moved)
+        until = [grant.expires_at for grant in visibility.valid_grants(member, now).values()]
+        ends = max((at for at in until if at is not None), default=None)
+        kept = Grant(visibility.effective(member, old, now), None if None in until else ends)
+        reader = replace(member, handles=(), grants={Reason.MANUAL: kept})
+        draft.put(MEMBER, (old.id, member.session), reader)
     return new
 
 

@@ -44,12 +44,15 @@ class Noun(Generic[K, V]):
         return self.name
 
 
+Follower = tuple[int, int, str]
+
 ADDRESS: Noun[str, int] = Noun("addresses")
 CONVERSATION: Noun[int, Conversation] = Noun("conversations")
 MEMBER: Noun[tuple[int, int], Membership] = Noun("members")
 PARTICIPANT: Noun[tuple[int, str], Participant] = Noun("participants")
 KNOWN: Noun[tuple[int, bytes], Known] = Noun("ids")
 RECORD: Noun[tuple[int, int], TranscriptRecord] = Noun("records")
+FOLLOWERS: Noun[tuple[int, bytes], tuple[Follower, ...]] = Noun("revisions")
 HELD: Noun[tuple[int, bytes], Held] = Noun("holds")
 SESSION: Noun[int, Session] = Noun("sessions")
 NAME: Noun[tuple[str, str], int] = Noun("names")
@@ -68,12 +71,11 @@ class Query(Generic[T]):
 RECORDS_AFTER: Query[TranscriptRecord] = Query("records.after", RECORD)
 RECORDS_BEFORE: Query[TranscriptRecord] = Query("records.before", RECORD)
 LAG: Query[tuple[int]] = Query("records.lag")
-REVISIONS: Query[tuple[int, int, str]] = Query("revisions.of")
-REVISIONS_AMONG: Query[tuple[bytes, int, int, str]] = Query("revisions.among")
 HELD_FIRST: Query[Held] = Query("holds.first", HELD)
 GATED_MEMBERS: Query[Membership] = Query("members.gated", MEMBER)
 MEMBERS_OF: Query[Membership] = Query("members.of_conversation", MEMBER)
 MEMBERSHIPS_OF: Query[tuple[int, int, int | None]] = Query("members.of_session")
+SEATS_OF: Query[tuple[str, int]] = Query("participants.seats")
 PARTICIPANTS_OF: Query[Participant] = Query("participants.of_conversation", PARTICIPANT)
 CONVERSATIONS: Query[Conversation] = Query("conversations.page", CONVERSATION)
 BOUND_TO: Query[Conversation] = Query("conversations.bound_to", CONVERSATION)
@@ -125,6 +127,18 @@ class Missing(Exception):
         self.needs = needs
 
 
+def together(loaded: Loaded, rows: Iterable[Key]) -> None:
+    """Raise one `Missing` for all of these rows that were not loaded, instead of one each."""
+    missing: list[Key] = []
+    for noun, key in rows:
+        try:
+            loaded.get(noun, key)
+        except Missing:
+            missing.append((noun, key))
+    if missing:
+        raise Missing(Needs(rows=missing))
+
+
 class Loaded(Protocol):
     """What was loaded, with the changes of the stories decided before in the same batch."""
 
@@ -145,6 +159,39 @@ class Loaded(Protocol):
 
     def fresh(self) -> int:
         """A new surrogate id, never given before."""
+
+
+def fetch(
+    loaded: Loaded, noun: Noun[K, V], keys: Iterable[K], *, hold: bool = False
+) -> list[V | None]:
+    """Rows under many keys; those that are missing are asked for in one round, not one by one.
+
+    `hold` locks them: members whose cursor or grants move. Raises `Missing`.
+    """
+    found: list[V | None] = []
+    missing: list[tuple[Noun[Any, Any], Any]] = []
+    for key in keys:
+        try:
+            found.append(loaded.get(noun, key))
+        except Missing:
+            missing.append((noun, key))
+    if missing:
+        raise Missing(Needs(hold=missing) if hold else Needs(rows=missing))
+    return found
+
+
+def take_all(loaded: Loaded, conversations: Iterable[int]) -> list[Conversation | None]:
+    """Many conversations, locked, in one round. Raises `Missing`."""
+    found: list[Conversation | None] = []
+    missing: list[int] = []
+    for number in conversations:
+        try:
+            found.append(loaded.taken(number))
+        except Missing:
+            missing.append(number)
+    if missing:
+        raise Missing(Needs(take_ids=tuple(missing)))
+    return found
 
 
 class Changes:

@@ -46,5 +46,6 @@ def quick(cls: type[T]) -> type[T]:
     arguments = ["self", *positional, *(["*", *keyword] if keyword else [])]
     exec(f"def __init__({', '.join(arguments)}):\n" + "\n".join(lines), names)
     cls.__init__ = names["__init__"]  # type: ignore[method-assign]
-    cls.__setattr__ = object.__setattr__  # type: ignore[method-assign]
+    # Both locks share one slot of the type: while either is there, every assignment is slow.
+    del cls.__setattr__, cls.__delattr__
     return cls

@@ -111,7 +111,8 @@ def take(
         key = draft.id_key(message.id_space, message.message_id)
         known = draft.get(KNOWN, (conversation.id, key))
         if known is not None and known.sequence is not None:
-            return _duplicate(draft, conversation, known.sequence)
+            look = door in (Door.DIRECT, Door.HEARD)
+            return _duplicate(draft, conversation, known.sequence, look=look)
     about = conversation.about
     if about.window is not None and door in (Door.DIRECT, Door.HEARD):
         if reason := hydration.is_over(about.window, now):
@@ -137,9 +138,12 @@ def take(
     )
 
 
-def _duplicate(draft: Draft, conversation: Conversation, sequence: int) -> Taken:
+def _duplicate(
+    draft: Draft, conversation: Conversation, sequence: int, *, look: bool = True
+) -> Taken:
+    """The winner's record, unless nobody asks for it: an import only counts what was known."""
     record = None
-    if sequence >= conversation.earliest_sequence:
+    if look and sequence >= conversation.earliest_sequence:
         record = draft.get(RECORD, (conversation.id, sequence))
     return Taken(
         conversation=conversation.id,

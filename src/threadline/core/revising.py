@@ -8,6 +8,7 @@ every read path is right by construction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from threadline.core.draft import Draft
@@ -19,7 +20,7 @@ from threadline.core.model import (
     Known,
     TranscriptRecord,
 )
-from threadline.core.ports import KNOWN, RECORD, REVISIONS, Page
+from threadline.core.ports import FOLLOWERS, KNOWN, RECORD, Key, Loaded, fetch, together
 
 NOT_THE_AUTHOR = "only the author may revise a message"
 COPY = "copy"
@@ -28,6 +29,31 @@ COPY = "copy"
 def blank(record: TranscriptRecord) -> TranscriptRecord:
     """The record without its content; its place, id and author stay (law 16)."""
     return replace(record, text="", attachments=(), explicit_target=None, metadata={}, blanked=True)
+
+
+def revision_needs(loaded: Loaded, conversation: int, messages: Iterable[InboundMessage]) -> None:
+    """Ask for all that these messages' revisions look at, in few rounds. Raises `Missing`."""
+    keys: dict[bytes, None] = {}
+    for message in messages:
+        if message.revises is not None:
+            keys[loaded.id_key(message.id_space, message.revises)] = None
+        if message.message_id is not None:
+            own = loaded.id_key(message.id_space, message.message_id)
+            known = loaded.get(KNOWN, (conversation, own))
+            if known is not None and known.sequence is None:
+                keys[own] = None
+    if not keys:
+        return
+    together(loaded, [(KNOWN, (conversation, key)) for key in keys])
+    together(loaded, [(FOLLOWERS, (conversation, key)) for key in keys])
+    records: list[Key] = []
+    for key in keys:
+        known = loaded.get(KNOWN, (conversation, key))
+        if known is not None and known.sequence is not None:
+            records.append((RECORD, (conversation, known.sequence)))
+        followers = loaded.get(FOLLOWERS, (conversation, key)) or ()
+        records += [(RECORD, (at, sequence)) for at, sequence, _ in followers]
+    together(loaded, records)
 
 
 def revise(
@@ -70,11 +96,14 @@ def settle_early(
         return record
     key = draft.id_key(message.id_space, message.message_id)
     deleted = False
-    for at, sequence, _ in _followers(draft, conversation.id, key):
+    for at, sequence, event in _followers(draft, conversation.id, key):
         early = draft.get(RECORD, (at, sequence))
-        if early is None or at != conversation.id:
+        if at != conversation.id:
             continue
-        if not _may_revise(record, early):
+        if early is None:
+            # Swept: who deleted cannot be compared any more, and what was deleted stays so.
+            deleted = deleted or event == Event.DELETE.value
+        elif not _may_revise(record, early):
             draft.put(RECORD, (at, sequence), replace(early, refused=NOT_THE_AUTHOR))
         elif early.event is Event.DELETE:
             deleted = True
@@ -100,7 +129,7 @@ def _deleted(draft: Draft, conversation: int, key: bytes, edit: TranscriptRecord
     for at, sequence, event in _followers(draft, conversation, key):
         if event == Event.DELETE.value and at == conversation:
             early = draft.get(RECORD, (at, sequence))
-            if early is not None and _may_revise(edit, early):
+            if early is None or _may_revise(edit, early):
                 return True
     return False
 
@@ -125,10 +154,11 @@ def _blank_followers(
 
 def _followers(draft: Draft, conversation: int, key: bytes) -> list[tuple[int, int, str]]:
     """What revises or copies a message: as stored, and as decided in this very story."""
-    stored = draft.page(Page(REVISIONS, (conversation, key)))
+    stored = draft.get(FOLLOWERS, (conversation, key)) or ()
     own = [
         (at, sequence, event)
         for where, what, at, sequence, event in draft.changes.revisions
         if where == conversation and what == key
     ]
+    fetch(draft, RECORD, [(at, sequence) for at, sequence, _ in stored])
     return [*stored, *own]

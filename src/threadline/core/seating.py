@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,10 +15,11 @@ from threadline.core.model import (
     Reason,
     Session,
 )
-from threadline.core.ports import MEMBER, NAME, SESSION
+from threadline.core.ports import MEMBER, MEMBERS_OF, NAME, SEATS_OF, SESSION, Page
 from threadline.core.rules import membership, visibility
 
 MAX_NAME = 200
+PAGE = 1_000
 
 
 def checked_name(name: object) -> str:
@@ -119,6 +121,28 @@ def _settle(
         conversation = replace(conversation, about=about)
         draft.save(conversation)
     return conversation, after
+
+
+def seats_of(draft: Draft, conversation: int) -> Iterator[tuple[str, int]]:
+    """Every name that means somebody here, folded, with the session behind it."""
+    after = ""
+    while True:
+        rows = draft.page(Page(SEATS_OF, (conversation, after, PAGE)))
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def members_of(draft: Draft, conversation: int) -> Iterator[Membership]:
+    """Every open membership, as it was before this story."""
+    after = -1
+    while True:
+        rows = draft.page(Page(MEMBERS_OF, (conversation, after, PAGE)))
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].session
 
 
 def active_member(

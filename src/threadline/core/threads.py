@@ -21,12 +21,10 @@ from threadline.core.model import (
     Known,
     Reason,
 )
-from threadline.core.ports import KNOWN, MEMBER, PARTICIPANTS_OF, RECORD, Page
+from threadline.core.ports import KNOWN, MEMBER, RECORD, fetch
 from threadline.core.revising import COPY
 from threadline.core.rules import binding
-from threadline.core.seating import heir, seat
-
-CHUNK = 1_000
+from threadline.core.seating import heir, seat, seats_of
 
 
 def parent_of(draft: Draft, conversation: Conversation) -> Conversation | None:
@@ -102,23 +100,19 @@ def enrol(draft: Draft, conversation: Conversation, now: datetime) -> Conversati
     about = replace(conversation.about, parent=room.id, parent_roster=room.about.roster)
     conversation = replace(conversation, about=about)
     draft.save(conversation)
-    after = ""
-    while True:
-        seats = draft.page(Page(PARTICIPANTS_OF, (room.id, after, CHUNK)))
-        for one in seats:
-            after = max(after, one.handle)
-            if draft.get(MEMBER, (conversation.id, one.session)) is None:
-                conversation, _ = seat(
-                    draft,
-                    conversation,
-                    one.session,
-                    by=Reason.GROUP,
-                    policy=ALL,
-                    now=now,
-                    head=started,
-                )
-        if len(seats) < CHUNK:
-            break
+    seated = list(dict.fromkeys(session for _, session in seats_of(draft, room.id)))
+    known = fetch(draft, MEMBER, [(conversation.id, session) for session in seated])
+    for session, member in zip(seated, known, strict=True):
+        if member is None:
+            conversation, _ = seat(
+                draft,
+                conversation,
+                session,
+                by=Reason.GROUP,
+                policy=ALL,
+                now=now,
+                head=started,
+            )
     bound = binding.current(room.about, now)
     if bound is not None and draft.get(MEMBER, (conversation.id, bound.session)) is None:
         conversation, _ = seat(

@@ -162,6 +162,9 @@ def _scene(
     if owner is None and bound is None and conversation.kind is Kind.DM:
         ref = conversation.ref
         route = draft.get(ROUTE, (ref.scope_id, ref.provider, ref.account_id))
+        seat_here = None if route is None else draft.get(MEMBER, (conversation.id, route))
+        if seat_here is not None and seat_here.evicted:
+            route = None  # Only somebody's explicit grant brings it back (C13).
     return speaking.Scene(
         message=message,
         named=speaking.named(message)

@@ -25,16 +25,17 @@ from threadline.core.model import (
 from threadline.core.places import agree, create
 from threadline.core.ports import (
     CONVERSATIONS,
+    FOLLOWERS,
     RECORD,
     RECORDS_AFTER,
     RECORDS_BEFORE,
-    REVISIONS_AMONG,
     Changes,
     Loaded,
     Needs,
     Page,
     Store,
     Story,
+    together,
 )
 from threadline.core.rules import (
     admission,
@@ -304,13 +305,22 @@ def folded(
     }
     if not keys:
         return fold(records, {})
-    page: Page[Any] = Page(REVISIONS_AMONG, tuple((conversation.id, key) for key in keys))
+    together(loaded, [(FOLLOWERS, (conversation.id, key)) for key in keys])
+    edits = {
+        key: [
+            sequence
+            for at, sequence, event in loaded.get(FOLLOWERS, (conversation.id, key)) or ()
+            if event == Event.EDIT.value and at == conversation.id
+        ]
+        for key in keys
+    }
+    together(
+        loaded, [(RECORD, (conversation.id, one)) for found in edits.values() for one in found]
+    )
     revisions: dict[int, list[TranscriptRecord]] = {}
-    for key, at, sequence, event in loaded.page(page):
-        if event == Event.EDIT.value and at == conversation.id:
-            revision = loaded.get(RECORD, (at, sequence))
-            if revision is not None:
-                revisions.setdefault(keys[bytes(key)], []).append(revision)
+    for key, sequences in edits.items():
+        records_of = [loaded.get(RECORD, (conversation.id, one)) for one in sequences]
+        revisions[keys[key]] = [one for one in records_of if one is not None]
     return fold(records, revisions)
 
 

@@ -28,6 +28,7 @@ from threadline.core.ports import (
     HELD_FIRST,
     KNOWN,
     MEMBER,
+    NO_NEEDS,
     SESSION,
     Changes,
     Key,
@@ -36,8 +37,10 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    together,
 )
 from threadline.core.recording import Door, Taken, more_needs, take
+from threadline.core.revising import revision_needs
 from threadline.core.rules import admission, authority, hydration
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
@@ -174,7 +177,9 @@ class Import(Story[list[Taken]]):
                     if one is not None:
                         key = loaded.id_key(message.id_space, one)
                         rows.append((KNOWN, (conversation.id, key)))
-        return Needs(rows=rows)
+            together(loaded, rows)
+            revision_needs(loaded, conversation.id, self.messages)
+        return NO_NEEDS
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Taken]]:
         """Known ids are skipped, unknown ones go where the mode puts them; nobody is woken."""
@@ -257,6 +262,8 @@ class Drain(Story[bool]):
         rows: list[Key] = []
         for held in loaded.page(waiting):
             rows += more_needs(loaded, held.message).rows
+        together(loaded, rows)
+        revision_needs(loaded, conversation.id, [held.message for held in loaded.page(waiting)])
         return Needs(rows=rows, pages=[gated, waiting])
 
     def _pages(self) -> tuple[Page[Any], Page[Any]]:

@@ -34,6 +34,7 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import admission, authority, membership, visibility
 from threadline.core.rules.authority import Where
@@ -222,8 +223,8 @@ class ReadMembers(Story[tuple[list[Member], int | None]]):
         page = Page(MEMBERS_OF, (conversation.id, self.after, self.limit + 1))
         rows = loaded.page(page)
         members = []
-        for member in rows[: self.limit]:
-            session = loaded.get(SESSION, member.session)
+        sessions = fetch(loaded, SESSION, [member.session for member in rows[: self.limit]])
+        for member, session in zip(rows, sessions, strict=False):
             if session is not None and visibility.is_active(member, now):
                 members.append(shown(member, conversation, session.name, now))
         following = rows[self.limit - 1].session if len(rows) > self.limit else None
@@ -254,10 +255,13 @@ class ReadOwn(Story[tuple[list[Member], int | None]]):
             rows += loaded.page(Page(MEMBERSHIPS_OF, (number, self.after, self.limit + 1)))
         rows.sort()
         result = []
-        for number, _, _ in rows[: self.limit]:
-            conversation = loaded.get(CONVERSATION, number)
+        numbers = [row[0] for row in rows[: self.limit]]
+        conversations = fetch(loaded, CONVERSATION, numbers)
+        owners = (session.id, *session.predecessors)
+        fetch(loaded, MEMBER, [(number, owner) for number in numbers for owner in owners])
+        for number, conversation in zip(numbers, conversations, strict=True):
             member = None
-            for owner in (session.id, *session.predecessors):
+            for owner in owners:
                 member = member or loaded.get(MEMBER, (number, owner))
             if conversation is None or not visibility.is_active(member, now) or member is None:
                 continue

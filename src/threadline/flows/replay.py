@@ -87,6 +87,7 @@ class Backfill:
     """One page of what a member has not read. `more` says whether another page follows.
 
     `through` is how far the page has looked: the next one of the same connection begins there.
+    `until` is when a grant it rests on expires.
     """
 
     conversation: str
@@ -101,6 +102,7 @@ class Backfill:
     more: bool
     through: int
     gap: Gap | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ class ReadBackfill(Story[Backfill]):
         if not self.own:
             mine = {public(number) for number in (session.id, *session.predecessors)}
             records = [one for one in records if one.source is None or one.source not in mine]
-        lost = visibility.gap(member, conversation, now)
+        lost = visibility.gap(member, conversation, now, handed=self.after)
         history, reason = hydration.history(conversation)
         return Changes(), Backfill(
             conversation=public(conversation.id),
@@ -160,6 +162,7 @@ class ReadBackfill(Story[Backfill]):
             more=more,
             through=through,
             gap=None if lost is None else Gap(*lost),
+            until=visibility.expires_at(member, now),
         )
 
 
@@ -427,12 +430,14 @@ class _Follower:
         self._cursors: dict[str, int] = {}
         self._caught_up: set[str] = set()
         self._gaps: set[tuple[str, int]] = set()
+        self._ids: dict[Where, str] = {}
 
     async def drain(
         self, room: Where, head: int | None, bell: Bell
     ) -> AsyncIterator[Handed | CaughtUp | Gap]:
         """Read one conversation until it is dry."""
-        known = public(room) if isinstance(room, int) else None
+        known = public(room) if isinstance(room, int) else self._ids.get(room)
+        limit = self._limits.page
         if head is not None and known in self._caught_up and head <= self._cursors[known]:
             return
         while True:
@@ -443,7 +448,7 @@ class _Follower:
                         session=self._session,
                         scope=self._scope,
                         caller=self._caller,
-                        limit=self._limits.page,
+                        limit=limit,
                         after=self._cursors.get(known) if known is not None else None,
                         own=self._own,
                         following=True,
@@ -451,7 +456,11 @@ class _Follower:
                 )
             except (MembershipNotFound, HydrationPending):
                 return
-            known = page.conversation
+            known = self._ids[room] = page.conversation
+            if page.until is not None and limit > 1 and page.records:
+                # What expires is read record by record: a page would outlive the grant (C14).
+                limit = 1
+                continue
             if page.gap is not None and (known, page.gap.last) not in self._gaps:
                 self._gaps.add((known, page.gap.last))
                 yield page.gap

@@ -40,6 +40,7 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.limits import LIMITS, Limits, clamp
@@ -153,6 +154,8 @@ class Judge(Story[list[Found]]):
         if self.session is not None:
             session = session_named(Draft(loaded), self.scope, self.session)
             numbers = (session.id, *session.predecessors)
+            keys = dict.fromkeys((hit[0], one) for hit in self.hits for one in numbers)
+            fetch(loaded, MEMBER, keys)
         found: list[Found] = []
         for number, sequence, _ in self.hits:
             conversation = loaded.get(CONVERSATION, number)

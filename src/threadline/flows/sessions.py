@@ -40,6 +40,8 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
+    take_all,
 )
 from threadline.core.rules import admission, authority, membership, visibility
 from threadline.core.rules.limits import LIMITS, Limits, clamp
@@ -181,6 +183,20 @@ def _rooms(loaded: Loaded, session: int, limit: int) -> list[int]:
     return sorted(set(rooms) | set(bound))[:limit]
 
 
+def _gather(loaded: Loaded, rooms: list[int], *sessions: int) -> None:
+    """Load what moving or ending these rooms needs, in a round per kind of row."""
+    take_all(loaded, rooms)
+    keys = [(room, session) for room in rooms for session in sessions]
+    members = fetch(loaded, MEMBER, keys, hold=True)
+    seats = [
+        (member.conversation, fold(handle))
+        for member in members
+        if member is not None
+        for handle in member.handles
+    ]
+    fetch(loaded, PARTICIPANT, seats)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign(Story[tuple[int, int, bool]]):
     """All of the old session's is the new one's from this commit on."""
@@ -194,15 +210,30 @@ class Reassign(Story[tuple[int, int, bool]]):
         return Needs(rows=[(NAME, (self.scope, self.old)), (NAME, (self.scope, self.new))])
 
     def more(self, loaded: Loaded) -> Needs:
-        """Both sessions, locked."""
-        numbers = [loaded.get(NAME, (self.scope, name)) for name in (self.old, self.new)]
-        return Needs(hold=[(SESSION, number) for number in numbers if number is not None])
+        """The first rooms, then both sessions, locked."""
+        names = fetch(loaded, NAME, [(self.scope, name) for name in (self.old, self.new)])
+        numbers = [number for number in names if number is not None]
+        if names[0] is not None:
+            _gather(loaded, _rooms(loaded, names[0], AT_ONCE), *numbers)
+        return Needs(hold=[(SESSION, number) for number in numbers])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, tuple[int, int, bool]]:
         """Sets the successor, then moves the first rooms; answers whether more are left."""
         draft = Draft(loaded)
+        was = draft.get(NAME, (self.scope, checked_name(self.old)))
+        becomes = draft.get(NAME, (self.scope, checked_name(self.new)))
+        before = None if was is None else draft.get(SESSION, was)
+        if was is None or before is None or becomes is None or before.successor != becomes:
+            was, becomes = self._succeed(draft, becomes, now)
+        rooms = _rooms(draft, was, AT_ONCE)
+        _gather(draft, rooms, was, becomes)
+        for room in rooms:
+            move(draft, room, was, becomes, now)
+        return draft.changes, (was, becomes, len(rooms) == AT_ONCE)
+
+    def _succeed(self, draft: Draft, number: int | None, now: datetime) -> tuple[int, int]:
+        """Set the successor. Where that was done and then cut short, only rooms are left."""
         old = session_named(draft, self.scope, self.old)
-        number = draft.get(NAME, (self.scope, checked_name(self.new)))
         new = None if number is None else draft.get(SESSION, number)
         if new is None or new.retired_at is not None:
             new = Session(id=draft.fresh(), scope_id=self.scope, name=self.new, created_at=now)
@@ -215,10 +246,7 @@ class Reassign(Story[tuple[int, int, bool]]):
         for key in draft.page(Page(ROUTES_OF, (old.id,))):
             draft.put(ROUTE, (key[0], key[1], key[2]), new.id)
         draft.changes.sessions |= {old.id, new.id}
-        rooms = _rooms(draft, old.id, AT_ONCE)
-        for room in rooms:
-            move(draft, room, old.id, new.id, now)
-        return draft.changes, (old.id, new.id, len(rooms) == AT_ONCE)
+        return old.id, new.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +260,7 @@ class Move(Story[bool]):
         """One transaction per chunk; safe to run twice."""
         draft = Draft(loaded)
         rooms = _rooms(draft, self.old, AT_ONCE)
+        _gather(draft, rooms, self.old, self.new)
         for room in rooms:
             move(draft, room, self.old, self.new, now)
         return draft.changes, len(rooms) == AT_ONCE
@@ -254,6 +283,9 @@ def move(draft: Draft, room: int, old: int, new: int, now: datetime) -> None:
     theirs = draft.get(MEMBER, (room, old))
     if theirs is None or theirs.closed_at is not None:
         return
+    if not visibility.is_active(theirs, now):
+        unseat(draft, conversation, membership.leave(theirs, now))
+        return
     mine = draft.get(MEMBER, (room, new))
     for handle in theirs.handles:
         seat = draft.get(PARTICIPANT, (room, fold(handle)))
@@ -275,18 +307,26 @@ def united(
     session: int,
     now: datetime,
 ) -> Membership:
-    """One membership out of two."""
-    if mine is None or mine.closed_at is not None:
+    """One membership out of two. A cursor and an override outlive leaving."""
+    if mine is None:
         return replace(theirs, session=session)
-    grants: dict[Reason, Grant] = dict(mine.grants)
-    for by, grant in theirs.grants.items():
-        held = grants.get(by)
-        if held is None or visibility.begins_at(
-            grant.policy, theirs, conversation
-        ) < visibility.begins_at(held.policy, mine, conversation):
-            grants[by] = grant
     read = [one.last_read for one in (theirs, mine) if one.last_read is not None]
-    first = min((theirs, mine), key=lambda it: it.joined_sequence)
+    if not visibility.is_active(mine, now):
+        return replace(
+            theirs,
+            session=session,
+            last_read=max(read) if read else None,
+            override=mine.override or theirs.override,
+            metadata={**theirs.metadata, **mine.metadata},
+        )
+    grants: dict[Reason, Grant] = dict(visibility.valid_grants(mine, now))
+    for by, grant in visibility.valid_grants(theirs, now).items():
+        held = grants.get(by)
+        if held is None or visibility.breadth(
+            grant.policy, theirs, conversation
+        ) < visibility.breadth(held.policy, mine, conversation):
+            grants[by] = grant
+    first = min((theirs, mine), key=lambda it: (it.joined_sequence, it.gate is not None))
     return replace(
         mine,
         grants=grants,
@@ -338,6 +378,7 @@ class Evacuate(Story[bool]):
         """Handles, bindings and memberships go in one transaction per chunk."""
         draft = Draft(loaded)
         rooms = _rooms(draft, self.session, AT_ONCE)
+        _gather(draft, rooms, self.session)
         for room in rooms:
             conversation = draft.taken(room)
             if conversation is None:
@@ -401,7 +442,8 @@ class Sessions:
     async def reassign(self, old: str, new: str, *, caller: Caller = CONTROLLER) -> SessionState:
         """Bindings, handles, memberships, backlog and cursors of `old` become `new`'s, at once.
 
-        `old` is retired with `new` as its successor; `new` is created where it is unknown.
+        `old` is retired with `new` as its successor; `new` is created where it is unknown. Safe to
+        run again where it was cut short.
         """
         authority.may_control(caller)
         scope = authority.scope_of(caller)

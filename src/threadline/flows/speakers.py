@@ -45,6 +45,7 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import admission, authority, binding, membership, visibility
 from threadline.core.rules.authority import Where
@@ -316,6 +317,7 @@ class ReadGroup(Story[GroupState]):
         if group is None:
             raise NotFound(f"{conversation.ref} has no group.")
         rows = loaded.page(Page(PARTICIPANTS_OF, (conversation.id, "", 500)))
+        fetch(loaded, SESSION, [row.session for row in rows])
         seats = {
             row.handle: Seat(
                 handle=row.handle,

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
-from threadline.core.model import ALL, SINCE_JOIN, Conversation, Membership, Reason
+from threadline.core.model import ALL, SINCE_JOIN, Conversation, Kind, Membership, Reason
 from threadline.core.ports import (
     DUE,
     MEMBER,
-    MEMBERS_OF,
-    PARTICIPANTS_OF,
+    PARTICIPANT,
     SESSION,
     SWEEPABLE,
     SWEPT,
@@ -25,11 +24,13 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import binding, hydration, membership, visibility
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.speaking import fold
-from threadline.core.seating import unseat
+from threadline.core.seating import members_of, seats_of, unseat
+from threadline.core.threads import parent_of
 from threadline.core.unseating import drop_binding
 from threadline.flows.hydration import Hydration
 
@@ -153,62 +154,103 @@ class Reconcile(Story[list[str]]):
         if conversation is None:
             return draft.changes, []
         said: list[str] = []
-        wanted = self._wanted(draft, conversation, now, said)
-        for number, (by, handles) in wanted.items():
+        wanted = _wanted(draft, conversation, now, said)
+        fetch(draft, MEMBER, [(conversation.id, number) for number in wanted], hold=True)
+        for number, due in wanted.items():
             member = draft.get(MEMBER, (conversation.id, number))
-            whole = _whole(member, by, handles, conversation, number, now)
+            whole = _whole(member, due, conversation, number, now)
             if whole is None or whole == member:
                 continue
             conversation, _ = unseat(draft, conversation, whole)
             said.append(f"{conversation.ref}: a membership was missing and is repaired")
-        for member in draft.page(Page(MEMBERS_OF, (conversation.id, -1, CHUNK))):
-            by, _ = wanted.get(member.session, (set(), ()))
-            for reason in (Reason.GROUP, Reason.BINDING):
-                if reason in member.grants and reason not in by and member.session not in wanted:
-                    after = membership.revoke(replace(member, handles=()), reason, now)
-                    conversation, _ = unseat(draft, conversation, after)
-                    said.append(f"{conversation.ref}: a membership had no reason left and ended")
+        enrolled = _enrolled(draft, conversation, now)
+        everybody = [member.session for member in members_of(draft, conversation.id)]
+        now_there = fetch(draft, MEMBER, [(conversation.id, one) for one in everybody], hold=True)
+        for member in now_there:
+            if member is None:
+                continue
+            due = wanted.get(member.session, _Due())
+            after = member
+            for reason in {Reason.GROUP, Reason.BINDING} & set(member.grants):
+                if reason not in due.by and (member.session, reason) not in enrolled:
+                    after = membership.revoke(after, reason, now)
+            if after is not member:
+                after = replace(after, handles=due.handles)
+                conversation, _ = unseat(draft, conversation, after)
+                said.append(f"{conversation.ref}: a membership had no reason left and ended")
+        keys = [(conversation.id, number) for number in dict.fromkeys((*everybody, *wanted))]
+        there = [one for one in fetch(draft, MEMBER, keys) if one is not None]
+        count = sum(one.closed_at is None for one in there)
+        if count != conversation.about.members:
+            said.append(f"{conversation.ref}: {count} members were counted as another number")
+            about = replace(conversation.about, members=count)
+            draft.save(replace(conversation, about=about))
         return draft.changes, said
 
-    def _wanted(
-        self, draft: Draft, conversation: Conversation, now: datetime, said: list[str]
-    ) -> dict[int, tuple[set[Reason], tuple[str, ...]]]:
-        wanted: dict[int, tuple[set[Reason], tuple[str, ...]]] = {}
-        for seat in draft.page(Page(PARTICIPANTS_OF, (conversation.id, "", CHUNK))):
-            by, handles = wanted.get(seat.session, (set(), ()))
-            if fold(seat.handle) not in {fold(one) for one in handles}:
-                handles = (*handles, seat.handle)
-            wanted[seat.session] = (by | {Reason.GROUP}, handles)
-        bound = binding.current(conversation.about, now)
-        if bound is not None:
-            by, handles = wanted.get(bound.session, (set(), ()))
-            wanted[bound.session] = (by | {Reason.BINDING}, handles)
-        for number in wanted:
-            session = draft.get(SESSION, number)
-            if session is None or session.retired_at is not None:
-                said.append(f"{conversation.ref}: a binding or handle points at a gone session")
-        return wanted
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What participants and binding give a session."""
+
+    by: frozenset[Reason] = frozenset()
+    handles: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+
+
+def _wanted(
+    draft: Draft, conversation: Conversation, now: datetime, said: list[str]
+) -> dict[int, _Due]:
+    """Who belongs here by participants and binding; sessions that are gone belong nowhere."""
+    names = [name for name, _ in seats_of(draft, conversation.id)]
+    wanted: dict[int, _Due] = {}
+    for seat in fetch(draft, PARTICIPANT, [(conversation.id, name) for name in names]):
+        if seat is not None:
+            due = wanted.get(seat.session, _Due())
+            known = fold(seat.handle) in {fold(one) for one in due.handles}
+            handles = due.handles if known else (*due.handles, seat.handle)
+            wanted[seat.session] = replace(due, by=due.by | {Reason.GROUP}, handles=handles)
+    bound = binding.current(conversation.about, now)
+    if bound is not None:
+        due = wanted.get(bound.session, _Due())
+        by = due.by | {Reason.BINDING}
+        wanted[bound.session] = replace(due, by=by, expires_at=bound.expires_at)
+    sessions = fetch(draft, SESSION, wanted)
+    for number, session in zip(list(wanted), sessions, strict=True):
+        if session is None or session.retired_at is not None:
+            said.append(f"{conversation.ref}: a binding or handle points at a gone session")
+            del wanted[number]
+    return wanted
+
+
+def _enrolled(draft: Draft, conversation: Conversation, now: datetime) -> set[tuple[int, Reason]]:
+    """Whom a thread has from its room, and why. They are kept; every append adds who is missing."""
+    room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
+    if room is None:
+        return set()
+    found = {(session, Reason.GROUP) for _, session in seats_of(draft, room.id)}
+    bound = binding.current(room.about, now)
+    return found if bound is None else found | {(bound.session, Reason.BINDING)}
 
 
 def _whole(
-    member: Membership | None,
-    by: set[Reason],
-    handles: tuple[str, ...],
-    conversation: Conversation,
-    session: int,
-    now: datetime,
+    member: Membership | None, due: _Due, conversation: Conversation, session: int, now: datetime
 ) -> Membership | None:
     """The membership as participants and binding want it; None where it was ended by name."""
     if member is not None and member.evicted:
         return None
-    for reason in sorted(by):
+    for reason in sorted(due.by):
         if member is None or reason not in member.grants or not visibility.is_active(member, now):
-            policy = ALL if reason is Reason.GROUP else SINCE_JOIN
             member = membership.join(
-                member, conversation, session, by=reason, policy=policy, now=now
+                member,
+                conversation,
+                session,
+                by=reason,
+                policy=ALL if reason is Reason.GROUP else SINCE_JOIN,
+                now=now,
+                expires_at=due.expires_at if reason is Reason.BINDING else None,
             )
-    if member is not None and set(handles) != set(member.handles):
-        member = replace(member, handles=handles)
+    if member is not None and set(due.handles) != set(member.handles):
+        member = replace(member, handles=due.handles)
     return member
 
 

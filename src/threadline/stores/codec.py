@@ -35,6 +35,7 @@ from threadline.core.model import (
 from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
+    FOLLOWERS,
     HELD,
     INDEXED,
     KNOWN,
@@ -205,6 +206,7 @@ class Codec:
             ),
             KNOWN: lambda row: ((row[0], bytes(row[1])), Known(row[2], row[3])),
             RECORD: lambda row: ((row[0], row[1]), _record(row[2])),
+            FOLLOWERS: lambda row: ((row[0], bytes(row[1])), (tuple(row[2:5]),)),
             HELD: lambda row: ((row[0], bytes(row[1])), _held(row)),
             SESSION: lambda row: (row[0], _session(row[3])),
             NAME: lambda row: ((row[0], row[1]), row[2]),

@@ -20,6 +20,7 @@ from threadline.core.model import Conversation, Membership, TranscriptRecord
 from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
+    FOLLOWERS,
     HELD,
     INDEXED,
     KNOWN,
@@ -53,6 +54,7 @@ SAVED = (
     ROUTE,
     INDEXED,
 )
+LOADED = (*SAVED, FOLLOWERS)
 CACHE_ROWS = 50_000
 ROUNDS = 64
 
@@ -78,16 +80,15 @@ class Cache:
         self._limit = limit
         self.rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in CACHED}
 
-    def keep(self, rows: dict[Noun[Any, Any], dict[Any, Any]]) -> None:
-        """Take over what a committed batch loaded and changed."""
-        for noun, kept in self.rows.items():
-            kept.update(rows[noun])
+    def trim(self) -> None:
+        """Forget the oldest rows where there are too many."""
+        for kept in self.rows.values():
             if len(kept) > self._limit:
                 for key in list(kept)[: len(kept) - self._limit // 2]:
                     del kept[key]
 
     def forget(self) -> None:
-        """Know nothing: after a batch that may or may not have been committed."""
+        """Know nothing: after a batch that was not committed, or may not have been."""
         for rows in self.rows.values():
             rows.clear()
 
@@ -117,9 +118,10 @@ class Batch:
         self._held = "" if reading else "!"
         self._lockable = cache is None and not reading
         self._now = now
-        self._cache = cache
-        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in SAVED}
-        self._known = {} if cache is None else cache.rows
+        self._rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in LOADED}
+        if cache is not None:
+            # What the batch loads and changes is known from then on, or forgotten with its failure.
+            self._rows |= cache.rows
         self._pages: dict[Page[Any], list[Any]] = {}
         self._origin: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in SAVED}
         self._locked: set[int] = set()
@@ -133,14 +135,11 @@ class Batch:
     # --- what stories see -------------------------------------------------------------------
 
     def _peek(self, noun: Noun[Any, Any], key: Any) -> Any:
-        value = self._rows[noun].get(key, _UNKNOWN)
-        if value is _UNKNOWN and noun in self._known:
-            return self._known[noun].get(key, _UNKNOWN)
-        return value
+        return self._rows[noun].get(key, _UNKNOWN)
 
     def get(self, noun: Noun[Any, Any], key: Any) -> Any:
         """See `Loaded.get`."""
-        value = self._peek(noun, key)
+        value = self._rows[noun].get(key, _UNKNOWN)
         if value is _UNKNOWN:
             raise Missing(Needs(rows=[(noun, key)]))
         return value
@@ -260,19 +259,20 @@ class Batch:
     def _apply(self, changes: Changes) -> None:
         dirty = self._dirty
         for noun, key, value in changes.rows:
-            origin = self._origin[noun]
+            origin, rows = self._origin[noun], self._rows[noun]
             if key not in origin:
-                before = self._peek(noun, key)
-                origin[key] = None if before is _UNKNOWN else before
-            self._rows[noun][key] = value
-            dirty.rows[noun][key] = value
+                origin[key] = rows.get(key)
+            rows[key] = dirty.rows[noun][key] = value
         if changes.records:
             known = self._rows[RECORD]
             for conversation, record in changes.records:
                 known[conversation, record.sequence] = record
             dirty.records += changes.records
-        if changes.revisions:
-            dirty.revisions += changes.revisions
+        for row in changes.revisions:
+            followers = self._rows[FOLLOWERS]
+            if row[:2] in followers:
+                followers[row[:2]] = (*(followers[row[:2]] or ()), row[2:])
+            dirty.revisions.append(row)
         if changes.blanked:
             dirty.unindexed += changes.blanked
         if changes.indexed:
@@ -349,7 +349,9 @@ class Batch:
         decode = self._codec.decoders[noun]
         for row in (yield Operation(f"{noun.name}.load{mark}", params)):
             key, value = decode(row)
-            known[key] = value
+            # Followers come as several rows of one key, everything else as one.
+            before = known[key] if noun is FOLLOWERS else None
+            known[key] = value if before is None else before + value
 
     def _ask(self, page: Page[Any]) -> Generator[Operation, list[Row], None]:
         args = page.args
@@ -406,11 +408,6 @@ class Batch:
             ways.setdefault(way, []).append(row)
         for way, rows in ways.items():
             yield Operation(f"{noun.name}.{way}", rows)
-
-    def keep(self) -> None:
-        """Hand the rows to the cache, after the commit."""
-        if self._cache is not None:
-            self._cache.keep(self._rows)
 
 
 _CREATED = {ADDRESS: "save", CONVERSATION: "create", NAME: "create", KNOWN: "add"}

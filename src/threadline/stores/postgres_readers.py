@@ -69,7 +69,7 @@ class Readers:
                 reader.terminate()
             raise
         finally:
-            if reader is not None and reader.is_in_transaction():
+            if reader is not None and not reader.is_closed() and reader.is_in_transaction():
                 # The answer does not wait for the snapshot to be let go.
                 task = asyncio.create_task(self._tidy(reader))
                 self._tidying.add(task)

@@ -194,7 +194,6 @@ class SqliteStore:
                 raise self._broken
             rung = self._commit(items)
         except _INFRASTRUCTURE as error:
-            self._cache.forget()
             answer = translated(error)
             if isinstance(error, apsw.IOError):
                 # A disk that failed to sync once may have dropped the pages: never try again.
@@ -205,7 +204,6 @@ class SqliteStore:
             for item in items:
                 item.answer = error
         except Exception as error:
-            self._cache.forget()
             if len(items) > 1:
                 for item in items:
                     self._transact([item])
@@ -217,15 +215,16 @@ class SqliteStore:
     def _commit(self, items: list[Waiting]) -> tuple[set[int], set[int]]:
         execute = self._writer.execute
         batch = Batch(self._codec, self._clock(), self._cache)
-        execute("begin immediate")
         try:
+            execute("begin immediate")
             answers = self._drive(self._writer, batch.work([item.story for item in items]))
             execute("commit")
         except BaseException:
+            self._cache.forget()
             if not self._writer.get_autocommit():
                 execute("rollback")
             raise
-        batch.keep()
+        self._cache.trim()
         for item, answer in zip(items, answers, strict=True):
             item.answer = answer
         return batch.conversations, batch.sessions

@@ -1,7 +1,8 @@
 """What may enter a transcript at all: sizes, characters, times. Nothing is bent silently.
 
 A NUL is refused by name (neither database nor any client agrees on it); half a surrogate pair
-becomes U+FFFD, because it is no character; a time without a zone is refused, because a guess
+becomes U+FFFD, because it is no character, but in an id it is refused, because the id might become
+another's; a time without a zone is refused, because a guess
 would be wrong somewhere.
 """
 
@@ -38,7 +39,7 @@ def checked(message: InboundMessage, limits: Limits) -> InboundMessage:
         raise InvalidInput("actor.id is missing or blank.", field="actor.id")
     if not (_plain(actor.id) and _plain(actor.name)):
         changed["actor"] = Actor(
-            _short(actor.id, "actor.id"),
+            _exact(actor.id, "actor.id"),
             _short(actor.name, "actor.name"),
             actor.is_bot,
             actor.is_self,
@@ -46,7 +47,7 @@ def checked(message: InboundMessage, limits: Limits) -> InboundMessage:
     for name in ("message_id", "reply_to", "revises", "thread_root", "explicit_target", "id_space"):
         value = getattr(message, name)
         if value is not None and not _plain(value):
-            changed[name] = _short(value, name)
+            changed[name] = _exact(value, name)
     if message.message_id is not None and not message.message_id:
         raise InvalidInput("message_id is empty; leave it out instead.", field="message_id")
     if message.sent_at is not None:
@@ -139,6 +140,14 @@ def _attachment(one: Attachment) -> Attachment:
 
 def _plain(text: str) -> bool:
     return text.isascii() and len(text) <= MAX_ID_BYTES and "\x00" not in text
+
+
+def _exact(text: str, name: str) -> str:
+    """An id as it is: a replaced character might make it another's."""
+    clean = _short(text, name)
+    if clean != text:
+        raise InvalidInput(f"{name} holds half of a surrogate pair.", field=name)
+    return clean
 
 
 def _short(text: str, name: str, limit: int = MAX_ID_BYTES) -> str:

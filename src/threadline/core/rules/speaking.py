@@ -68,6 +68,13 @@ def checked_handle(handle: str) -> str:
     return shown
 
 
+def _plain(text: str) -> str:
+    """A text as handles are looked for in it: NFC, without zero-width characters."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", text.translate(_ZERO_WIDTH))
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """Whom a message may mean, folded: the field, the mentions in order, the word it begins with.
@@ -97,15 +104,14 @@ def named(message: InboundMessage) -> Named:
         (fold(one.removeprefix("@")),) for one in message.mentions[:MAX_NAMED]
     ]
     if "@" in text or "＠" in text:
-        bare = text if text.isascii() else text.translate(_ZERO_WIDTH)
-        bare = bare if bare.isascii() else unicodedata.normalize("NFC", bare)
-        for found in _NAMED.findall(bare)[:MAX_NAMED]:
+        for found in _NAMED.findall(_plain(text))[:MAX_NAMED]:
             word = fold(found)
             short = word.rstrip(".-")
             mentions.append((word,) if short == word else (word, short))
-    start = _STARTS.match(text[:200]) if ":" in text[:200] or "," in text[:200] else None
+    opening = text[:200]
+    start = _STARTS.match(_plain(opening)) if ":" in opening or "," in opening else None
     return Named(
-        explicit=None if explicit is None else fold(explicit.removeprefix("@").strip()),
+        explicit=None if explicit is None else fold(explicit.strip().lstrip("@＠").strip()),
         mentions=tuple(mentions),
         start=fold(start[1]) if start else None,
     )

@@ -33,6 +33,12 @@ def begins_at(policy: Policy, member: Membership, conversation: Conversation) ->
             return max(conversation.lowest_sequence, first)
 
 
+def breadth(policy: Policy, member: Membership, conversation: Conversation) -> tuple[bool, int]:
+    """What policies are compared by; the smallest shows most."""
+    narrow = policy.backfill is BackfillPolicy.SINCE_JOIN
+    return narrow, begins_at(policy, member, conversation)
+
+
 def valid_grants(member: Membership, now: datetime) -> dict[Reason, Grant]:
     """The grants that have not expired."""
     return {
@@ -40,6 +46,12 @@ def valid_grants(member: Membership, now: datetime) -> dict[Reason, Grant]:
         for reason, grant in member.grants.items()
         if grant.expires_at is None or now < grant.expires_at
     }
+
+
+def expires_at(member: Membership, now: datetime) -> datetime | None:
+    """When the first of the grants that hold now expires; None where none does."""
+    ends = [grant.expires_at for grant in valid_grants(member, now).values()]
+    return min((at for at in ends if at is not None), default=None)
 
 
 def is_active(member: Membership | None, now: datetime) -> bool:
@@ -60,9 +72,7 @@ def effective(member: Membership, conversation: Conversation, now: datetime) -> 
     policies = [grant.policy for grant in valid_grants(member, now).values()]
     if not policies:
         return SINCE_JOIN
-    wider = [policy for policy in policies if policy.backfill is not BackfillPolicy.SINCE_JOIN]
-    policies = wider or policies
-    return min(policies, key=lambda policy: begins_at(policy, member, conversation))
+    return min(policies, key=lambda policy: breadth(policy, member, conversation))
 
 
 def visible_from(member: Membership, conversation: Conversation, now: datetime) -> int:
@@ -107,17 +117,20 @@ def ack(
     return replace(member, last_read=sequence)
 
 
-def gap(member: Membership, conversation: Conversation, now: datetime) -> tuple[int, int] | None:
+def gap(
+    member: Membership, conversation: Conversation, now: datetime, *, handed: int | None = None
+) -> tuple[int, int] | None:
     """What retention took from under the member's cursor: first and last sequence, or None.
 
     The slice of an `all` member begins at the floor until its first ack, so before that nothing
-    was taken from it.
+    was taken from it. `handed` is how far a connection was handed on: it is owed what follows.
     """
-    if effective(member, conversation, now).backfill is BackfillPolicy.ALL:
-        if member.last_read is None:
-            return None
-        read = member.last_read
-    else:
+    read = member.last_read
+    if effective(member, conversation, now).backfill is not BackfillPolicy.ALL:
         read = cursor(member, conversation, now)
+    if handed is not None:
+        read = handed if read is None else max(read, handed)
+    if read is None:
+        return None
     floor = conversation.earliest_sequence
     return (read + 1, floor - 1) if read + 1 < floor else None

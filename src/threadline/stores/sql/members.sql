@@ -56,6 +56,10 @@ on conflict (conversation, handle) do update set session = excluded.session, bod
 -- name: participants.drop (conversation bigint, handle text)
 delete from participants where (conversation, handle) in (select k.conversation, k.handle from {{rows}} k);
 
+-- name: participants.seats
+select p.handle, p.session
+from participants p where p.conversation = $1 and p.handle > $2 order by p.handle limit $3;
+
 -- name: participants.of_conversation
 select p.conversation, p.handle, p.session, p.body
 from participants p where p.conversation = $1 and p.handle > $2 order by p.handle limit $3;

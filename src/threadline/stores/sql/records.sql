@@ -61,10 +61,7 @@ insert into revisions (conversation, key, at_conversation, at_sequence, event)
 select k.conversation, k.key, k.at_conversation, k.at_sequence, k.event from {{rows}} k
 where true on conflict do nothing;
 
--- name: revisions.of
-select v.at_conversation, v.at_sequence, v.event from revisions v
-where v.conversation = $1 and v.key = $2 order by v.at_conversation, v.at_sequence limit 1000;
-
--- name: revisions.among (conversation bigint, key bytea)
-select v.key, v.at_conversation, v.at_sequence, v.event
-from {{rows}} k join revisions v on v.conversation = k.conversation and v.key = k.key;
+-- name: revisions.load (conversation bigint, key bytea)
+select v.conversation, v.key, v.at_conversation, v.at_sequence, v.event
+from {{rows}} k join revisions v on v.conversation = k.conversation and v.key = k.key
+order by v.at_conversation, v.at_sequence;

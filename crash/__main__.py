@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash import kills, steps
+from crash import kills, power, steps
 from crash.outcome import Outcome, as_json, from_json, save, table
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -38,7 +38,17 @@ KINDS = {
     "steps": Kind(
         "kill -9 before every step",
         steps.run,
-        lambda it: steps.run(it, stride=7),
+        lambda it: steps.run(it, stride=9),
+    ),
+    "power": Kind(
+        "power cut, any part of the unsynced",
+        lambda it: power.run(it, states=20_000, seconds=240, rounds=8),
+        lambda it: power.run(it, states=2_000, seconds=10),
+    ),
+    "power-control": Kind(
+        "the same with synchronous=NORMAL",
+        lambda it: power.control(it, states=2_000, seconds=60),
+        lambda it: power.control(it, states=300, seconds=5),
     ),
 }
 

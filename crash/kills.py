@@ -18,13 +18,12 @@ import apsw
 
 from crash import workload
 from crash.forks import live, scratch
-from crash.laws import Judge, read_sqlite
+from crash.laws import Judge, codec_of, read_sqlite
 from crash.ledger import Journal, Ledger
 from crash.outcome import Outcome
 from crash.workload import GATED, KEY, LIMITS, Workload
 from threadline import Threadline
 from threadline.core.ids import public
-from threadline.stores.codec import Codec
 
 LIVES = 8
 READY = b'["ok","open",true]'
@@ -61,7 +60,7 @@ def judge(path: Path, ledger: Ledger) -> tuple[Judge, list[str]]:
     """The reopened store's rows against the laws and the ledger."""
     connection = apsw.Connection(str(path))
     try:
-        judge = Judge(read_sqlite(connection), Codec(KEY))
+        judge = Judge(read_sqlite(connection), codec_of(KEY))
     finally:
         connection.close()
     return judge, [*judge.structure(), *judge.kept(ledger)]

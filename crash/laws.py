@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import apsw
@@ -76,10 +77,28 @@ class _Session(msgspec.Struct):
     successor: int | None = None
 
 
-_about = msgspec.json.Decoder(_About).decode
-_member = msgspec.json.Decoder(_Member).decode
-_record = msgspec.json.Decoder(_Record).decode
-_session = msgspec.json.Decoder(_Session).decode
+# Thousands of states differ in a few rows only.
+_known = lru_cache(200_000)
+_about = _known(msgspec.json.Decoder(_About).decode)
+_member = _known(msgspec.json.Decoder(_Member).decode)
+_record = _known(msgspec.json.Decoder(_Record).decode)
+_session = _known(msgspec.json.Decoder(_Session).decode)
+
+
+@lru_cache
+def codec_of(key: bytes) -> Codec:
+    """One codec per key, so that what it answered once is known."""
+    return Codec(key)
+
+
+@_known
+def _id_key(codec: Codec, space: str, message_id: str) -> bytes:
+    return codec.id_key(space, message_id)
+
+
+@_known
+def _digest(codec: Codec, conversation: int, sequence: int, body: str) -> bytes:
+    return codec.digest(conversation, sequence, body)
 
 
 @dataclass(slots=True)
@@ -157,7 +176,7 @@ class Judge:
         for number in set(self.records) - set(self.counters):
             yield f"conversation {number}: records without a conversation"
         for number, sequence, digest, body in self.rows.records:
-            if bytes(digest) != self.codec.digest(number, sequence, body):
+            if bytes(digest) != _digest(self.codec, number, sequence, body):
                 yield f"conversation {number}: record {sequence} is not what was written"
 
     def _unique(self) -> Iterator[str]:
@@ -172,7 +191,7 @@ class Judge:
                     texts[record.text] = sequence
                 if record.message_id is None:
                     continue
-                key = self.codec.id_key(record.id_space, record.message_id)
+                key = _id_key(self.codec, record.id_space, record.message_id)
                 if key in seen:
                     where = f"{seen[key]} and {sequence}"
                     yield f"conversation {number}: {record.message_id} is at {where}"
@@ -265,7 +284,7 @@ class Judge:
     def _messages(self, ledger: Ledger) -> Iterator[str]:
         for (room, message_id), sequence in ledger.said.items():
             number = self.number.get(room, -1)
-            key = (number, self.codec.id_key("", message_id))
+            key = (number, _id_key(self.codec, "", message_id))
             at = self.ids.get(key)
             if at is None:
                 if sequence is not None or key not in self.holds:
@@ -284,7 +303,7 @@ class Judge:
                 yield f"{room} {text}: acknowledged at {sequence}, there is {record}"
         last: dict[str, tuple[bool, int]] = {}
         for room, message_id in ledger.held:
-            key = (self.number.get(room, -1), self.codec.id_key("", message_id))
+            key = (self.number.get(room, -1), _id_key(self.codec, "", message_id))
             at = self.ids.get(key)
             place = (at is None, self.holds.get(key, 0) if at is None else at)
             if room in last and place < last[room]:

@@ -71,11 +71,18 @@ class Workload:
     """The tasks of one life. `mark` tells this life's messages from those of other lives."""
 
     def __init__(
-        self, line: Threadline, journal: Journal, ledger: Ledger, mark: str, seed: int
+        self,
+        line: Threadline,
+        journal: Journal,
+        ledger: Ledger,
+        mark: str,
+        seed: int,
+        batch: int = 40,
     ) -> None:
         self._line = line
         self._journal = journal
         self._mark = mark
+        self._batch = batch
         self._random = random.Random(seed)
         self._numbers: dict[str, int] = {}
         known = [key for key, at in ledger.said.items() if at is not None]
@@ -117,7 +124,7 @@ class Workload:
     async def _talk(self) -> None:
         """A batch over several rooms, with redeliveries of this and of earlier lives."""
         rooms = [*TALK, SWEPT]
-        count = self._random.randint(1, 40)
+        count = self._random.randint(1, self._batch)
         batch = [(self._random.choice(rooms), self._fresh("m")) for _ in range(count)]
         batch += self._random.sample(self._known, min(2, len(self._known)))
         answers = await self._line.inbound.receive_all([said(*one) for one in batch])

@@ -78,6 +78,16 @@ class Databases:
         self._loop.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[Any]:
+    """A test that is skipped proves nothing, so it fails."""
+    report: pytest.TestReport = yield
+    if report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped: {report.longrepr}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def databases() -> Iterator[Databases]:
     """This process's PostgreSQL server, and databases on it."""

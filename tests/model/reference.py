@@ -6,6 +6,7 @@ numbers; time is minutes. What the real thing answers is compared with this.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 HOLD = 6
@@ -185,10 +186,13 @@ class Slice:
 
 
 class Reference:
-    """Everything that is known."""
+    """Everything that is known. `seen` counts what happened, so that a run can show its worth."""
 
-    def __init__(self, rooms: int) -> None:
+    seen: Counter[str]
+
+    def __init__(self, rooms: int, seen: Counter[str]) -> None:
         self.now = 0
+        self.seen = seen
         self.rooms = [Room() for _ in range(rooms)]
         self.sessions: dict[int, Session] = {}
         self.names: dict[str, int] = {}
@@ -268,6 +272,7 @@ class Reference:
             moved.last_read = max(read, default=None)
             moved.override = mine.override or moved.override
         if mine is not None and self.active(mine):
+            self.seen["reassigned where both are present"] += 1
             grants = self.valid(mine)
             for by, grant in moved.grants.items():
                 if by not in grants or self._breadth(room, moved, grant.policy) < self._breadth(
@@ -278,6 +283,7 @@ class Reference:
             if (mine.joined, mine.gated) < (moved.joined, moved.gated):
                 moved.joined, moved.gated = mine.joined, mine.gated
             moved.handles = list(dict.fromkeys([*mine.handles, *moved.handles]))
+        self.seen["reassigned"] += 1
         room.members[new] = moved
 
     # --- who reads ---------------------------------------------------------------------------
@@ -366,6 +372,7 @@ class Reference:
         if evict or reason is None:
             member.grants, member.closed = {}, True
             member.evicted = member.evicted or evict
+            self.seen["evicted"] += evict
         else:
             self.revoke(room, session.id, reason)
 
@@ -376,6 +383,9 @@ class Reference:
             member = room.members.get(number)
             if member is not None and self.active(member):
                 return room, session, member
+        self.seen["expired grant is none"] += any(
+            not one.closed for number, one in room.members.items() if number == session.id
+        )
         raise Refused("membership_not_found")
 
     def override(self, at: int, name: str, policy: Policy | None) -> None:
@@ -397,6 +407,7 @@ class Reference:
             raise Refused("invalid_input")
         lost = self.gap(room, member)
         if sequence > (lost[0] - 1 if lost else self.cursor(room, member)):
+            self.seen["acknowledged"] += 1
             member.last_read = sequence
         return member.last_read
 
@@ -408,7 +419,10 @@ class Reference:
             read = member.last_read
         else:
             read = self.cursor(room, member)
-        return (read + 1, room.earliest - 1) if read + 1 < room.earliest else None
+        if read + 1 >= room.earliest:
+            return None
+        self.seen["gap"] += 1
+        return read + 1, room.earliest - 1
 
     def slice(self, at: int, name: str, limit: int, own: bool) -> Slice:
         """What the member has not read: contiguous behind its cursor."""
@@ -459,6 +473,7 @@ class Reference:
         else:
             if room.binding is not None and room.binding.session != session.id:
                 self.revoke(room, room.binding.session, "binding")
+            self.seen["bound after an expiry"] += room.binding is not None
             room.generation += 1
             room.binding = Binding(session.id, room.generation, None if keep else ends)
         bound = room.binding
@@ -537,6 +552,7 @@ class Reference:
             called = list(dict.fromkeys(one for one in message.names if one in room.seats))
             if not called:
                 return None, False
+            self.seen["several named"] += len(called) > 1
             if len(called) == 1:
                 room.last = called[0]
                 return room.seats[called[0]], True
@@ -548,8 +564,10 @@ class Reference:
             bound = self.held_by(room)
             if room.grouped and member is not None and not member.closed and member.handles:
                 room.last = member.handles[0]
+                self.seen["reply routed"] += 1
                 return replied, False
             if not room.grouped and bound is not None and bound.session == replied:
+                self.seen["reply routed"] += 1
                 return replied, False
         if message.actor == "bot" or (room.grouped and room.mode == "mention"):
             return None, False
@@ -575,14 +593,18 @@ class Reference:
         """A message comes in: known, refused, held, or recorded."""
         room = self.rooms[at]
         if message.id in room.ids:
+            self.seen["duplicate"] += 1
             return Answer(room.ids[message.id or ""], duplicate=True)
         if room.window is not None and room.gated:
             if direct:
                 raise Refused("hydration_pending")
             if message.id is not None and message.id in [one.id for one in room.held]:
+                self.seen["held and duplicate"] += 1
                 return Answer(held=True, duplicate=True)
             room.held.append(message)
+            self.seen["held"] += 1
             if len(room.held) > HOLD:
+                self.seen["hold full"] += 1
                 room.window.closing = room.window.closing or "failed"
             return Answer(held=True)
         return Answer(self._record(room, message))
@@ -592,7 +614,7 @@ class Reference:
         target, named, notice = None, False, False
         record = Record(0, message, message.text, imported, self.now)
         if not imported and message.event == "message" and not message.outbound:
-            human = message.actor == "human"
+            human = message.actor != "bot"
             room.spent = 0 if human else room.spent
             target, named = self._route(room, message)
             record.target = target
@@ -608,6 +630,10 @@ class Reference:
         room.records[record.sequence] = record
         if message.id is not None:
             room.ids[message.id] = record.sequence
+        self.seen["woken"] += record.wakes
+        self.seen["machines stopped"] += notice
+        self.seen["imported at the head"] += imported and not in_front
+        self.seen["imported in front"] += in_front
         if in_front:
             room.lowest = room.earliest = record.sequence
         else:
@@ -628,10 +654,12 @@ class Reference:
             others = room.revisions.setdefault(message.revises, [])
             if target is not None and not self._may(target, record):
                 record.refused = True
+                self.seen["revision refused"] += 1
                 return
             if message.event == "delete":
                 record.text = ""
                 if target is not None:
+                    self.seen["deleted"] += 1
                     target.text, target.blanked = "", True
                 for one in self._edits(room, others):
                     if target is not None or self._may(one, record):
@@ -650,9 +678,11 @@ class Reference:
                     deleted = deleted or number in room.gone
                 elif not self._may(record, early):
                     early.refused = True
+                    self.seen["early revision refused"] += 1
                 elif early.message.event == "delete":
                     deleted = True
             if deleted:
+                self.seen["deleted before it came"] += 1
                 record.text, record.blanked = "", True
                 for one in self._edits(room, others):
                     one.text, one.blanked = "", True
@@ -688,6 +718,7 @@ class Reference:
             mode = room.last_mode
         mode = mode or ("prepending" if room.live else "gated")
         if mode == "prepending" and room.earliest > room.lowest:
+            self.seen["history swept"] += 1
             raise Refused("history_swept")
         room.windows += 1
         end = self.now + GATE if mode == "gated" else None
@@ -707,6 +738,7 @@ class Reference:
         room = self.rooms[at]
         window = self._open(room, number)
         if window.mode == "prepending" and room.earliest > room.lowest:
+            self.seen["history swept"] += 1
             raise Refused("history_swept")
         window.lease = self.now + LEASE
         return [
@@ -729,6 +761,7 @@ class Reference:
             return
         for member in room.members.values():
             if member.gated:
+                self.seen["joined while gated"] += 1
                 member.joined, member.gated = room.head, False
         held, room.held = room.held, []
         for message in held:
@@ -747,6 +780,7 @@ class Reference:
                 self.now >= window.lease or (window.end is not None and self.now >= window.end)
             ):
                 window.closing = "failed"
+                self.seen[f"{window.mode} window ran out"] += 1
                 self.drain(room)
 
     def tidy(self) -> None:
@@ -754,6 +788,7 @@ class Reference:
         for room in self.rooms:
             if room.binding is not None and self.held_by(room) is None:
                 self.revoke(room, room.binding.session, "binding")
+                self.seen["expired binding tidied"] += 1
                 room.binding = None
             self.sweep(room)
 
@@ -771,4 +806,5 @@ class Reference:
             if room.records[sequence].message.event == "delete":
                 room.gone.add(sequence)
             del room.records[sequence]
+        self.seen["swept"] += floor > room.earliest
         room.earliest = floor

@@ -76,10 +76,11 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Retention took these sequences before the session read them."""
+    """Retention took these sequences of a conversation before the session read them."""
 
     first: int
     last: int
+    conversation: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +162,7 @@ class ReadBackfill(Story[Backfill]):
             visible_from=visibility.visible_from(member, conversation, now),
             more=more,
             through=through,
-            gap=None if lost is None else Gap(*lost),
+            gap=None if lost is None else Gap(*lost, public(conversation.id)),
             until=visibility.expires_at(member, now),
         )
 

@@ -22,6 +22,7 @@ from threadline.core.errors import (
     StoreBusy,
     StoreDamaged,
     StoreUnavailable,
+    ThreadlineError,
     WrongKey,
 )
 from threadline.stores.codec import Codec
@@ -80,6 +81,9 @@ async def open_sqlite(path: Path, key: bytes, **options: Any) -> SqliteStore:
         codec = Codec(key)
         store = SqliteStore(path, codec, **options)
         store.start(lambda connection: _prepare(connection, path, codec), lock.release)
+    except ThreadlineError:
+        lock.release()
+        raise
     except Exception as error:
         lock.release()
         raise translated(error) from error

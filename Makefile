@@ -1,0 +1,63 @@
+# Two commands on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+
+PYTHON ?= python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format lint types docs bench crash sabotage acceptance cases lock
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+setup: $(READY) ## Make the virtual environment from the hash-locked requirements
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $(READY)
+
+demo: $(READY) ## Import real conversations and see the whole story in the terminal
+	$(VENV)/bin/threadline demo
+
+test: $(READY) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
+	seed=$(SEED); \
+	$(PY) -m pytest -n 2 --randomly-seed=$$seed && \
+	$(PY) -m pytest -n 2 --randomly-seed=$$((seed + 1)) tests/acceptance tests/flows
+
+check: $(READY) format lint types test ## Everything that has to be green before a commit
+
+format: $(READY)
+	$(PY) -m ruff format --check .
+
+lint: $(READY)
+	$(PY) -m ruff check .
+
+types: $(READY)
+	$(PY) -m mypy
+
+docs: $(READY) ## Run every example of the README and the docs
+	$(PY) -m pytest tests/test_docs.py
+
+bench: $(READY) ## Measure, beside the raw driver; writes bench/results.json
+	$(PY) -m bench
+
+crash: $(READY) ## Kill -9, power loss, full disk; writes crash/results.json
+	$(PY) -m crash
+
+sabotage: $(READY) ## Break the code on purpose; every break must turn its test red
+	$(PY) -m sabotage
+
+acceptance: $(READY) ## Which test proves which acceptance id
+	$(PY) scripts/acceptance.py
+
+cases: $(READY) ## Which test answers which reported failure
+	$(PY) scripts/cases.py
+
+lock: $(READY) ## Compile requirements.lock anew from pyproject.toml
+	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra dev \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
+	  --output-file requirements.lock pyproject.toml

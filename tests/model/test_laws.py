@@ -1,0 +1,78 @@
+"""The laws hold, whatever is done in whatever order: the machine on each engine.
+
+`THREADLINE_MODEL=long` runs it for as long as a night allows; the short slice is for every day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conftest import open_at
+from tests.model.machine import Ledger
+from threadline.testing.clock import StillClock
+
+LONG = os.environ.get("THREADLINE_MODEL") == "long"
+EXAMPLES = {"sqlite": 2_000 if LONG else 60, "postgres": 400 if LONG else 12}
+STEPS = 100 if LONG else 50
+WORTH = [
+    "acknowledged",
+    "deleted",
+    "duplicate",
+    "expired grant is none",
+    "gap",
+    "held",
+    "imported at the head",
+    "imported in front",
+    "joined while gated",
+    "reassigned",
+    "revision refused",
+    "swept",
+    "woken",
+]
+
+
+@pytest.mark.acceptance("B12", "C1", "C5", "C7", "C8", "D8", "D9", "D10", "E1", "F1", "F4", "J1")
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_the_ledger_agrees_with_the_laws_step_by_step(
+    engine: str, request: pytest.FixtureRequest, key: bytes, tmp_path: Path
+) -> None:
+    """Laws 2-7, 12 and 15, and the rules of DESIGN section 3."""
+    options: dict[str, Any] = {}
+    if engine == "sqlite":
+        url, options = f"sqlite:{tmp_path / 'model.db'}", {"synchronous": "OFF"}
+    else:
+        url = request.getfixturevalue("postgres_url")
+    clock = StillClock()
+    with asyncio.Runner() as runner:
+        store = runner.run(open_at(url, key, clock=clock, **options))
+
+        class Here(Ledger):
+            pass
+
+        Here.runner, Here.store, Here.clock, Here.seen = runner, store, clock, Counter()
+        try:
+            run_state_machine_as_test(
+                Here,
+                settings=settings(
+                    max_examples=EXAMPLES[engine],
+                    stateful_step_count=STEPS,
+                    deadline=None,
+                    database=None,
+                    print_blob=True,
+                    suppress_health_check=list(HealthCheck),
+                    phases=[Phase.generate, Phase.shrink],
+                ),
+            )
+        finally:
+            runner.run(store.close())
+    print(f"\n{engine}: {Here.examples} examples, {Here.actions} actions, {dict(Here.seen)}")
+    assert Here.examples >= EXAMPLES[engine]
+    assert [what for what in WORTH if not Here.seen[what]] == []

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash import kills, power, steps
+from crash import full, kills, power, steps
 from crash.outcome import Outcome, as_json, from_json, save, table
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -49,6 +49,11 @@ KINDS = {
         "the same with synchronous=NORMAL",
         lambda it: power.control(it, states=2_000, seconds=60),
         lambda it: power.control(it, states=300, seconds=5),
+    ),
+    "full": Kind(
+        "disk full at every write, sync failed",
+        full.run,
+        lambda it: full.run(it, stride=9),
     ),
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,9 +79,9 @@ class Databases:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[Any]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that is skipped proves nothing, so it fails."""
-    report: pytest.TestReport = yield
+    report = yield
     if report.skipped:
         report.outcome = "failed"
         report.longrepr = f"skipped: {report.longrepr}"

@@ -131,6 +131,12 @@ def _make_key(path: Path) -> bytes:
             os.link(fresh, path)
         finally:
             fresh.unlink()
+        # The name must outlive a power loss as surely as the records that depend on it.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except FileExistsError:
         return load_key(path, True)
     except OSError as error:

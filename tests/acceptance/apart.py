@@ -2,11 +2,12 @@
 
     python -m tests.acceptance.apart append URL FIRST LAST
     python -m tests.acceptance.apart kill URL
+    python -m tests.acceptance.apart make URL
 
 `append` says `ready`, waits for a line, appends its messages all at once and prints the sequences.
 `kill` runs one story again and again, each time in a forked process that ends itself with `kill -9`
 at the first, second, third … write, until a run survives; every run prints what it was killed at
-and what had been acknowledged by then.
+and what had been acknowledged by then. `make` does the same to the making of a store.
 """
 
 from __future__ import annotations
@@ -81,11 +82,13 @@ class DyingFile(apsw.VFSFile):
 
 
 class DyingDisk(apsw.VFS):
-    """The file system under a process that will not live long."""
+    """The file system under a process that will not live long; gone when nobody keeps it."""
+
+    name = "dying"
 
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
-        super().__init__("dying", "")
+        super().__init__(self.name, "")
 
     def xOpen(self, name: Any, flags: list[int]) -> DyingFile:
         """Every file of the store burns the same fuse."""
@@ -114,7 +117,7 @@ async def tell(url: str, point: int, acknowledged: int) -> None:
     options: dict[str, Any] = {}
     if url.startswith("sqlite:"):
         disk = DyingDisk(fuse)
-        options["vfs"] = disk.name if hasattr(disk, "name") else "dying"
+        options["vfs"] = disk.name
     line = Threadline(await open_at(url, KEY, **options))
     if not options:
         die_while_sending(fuse)
@@ -133,7 +136,14 @@ async def tell(url: str, point: int, acknowledged: int) -> None:
         await line.store.close()  # type: ignore[attr-defined]
 
 
-def kill(url: str) -> None:
+async def make(url: str, point: int, acknowledged: int) -> None:
+    """Make a store."""
+    disk = DyingDisk(Fuse(point))
+    await (await open_at(url, KEY, vfs=disk.name)).close()
+    os.write(acknowledged, b"made\n")
+
+
+def kill(url: str, story: Any) -> None:
     """Kill at every write in turn; a SQLite store is begun from the same file each time."""
     base = Path(url.removeprefix("sqlite:"))
     for point in itertools.count(1):
@@ -149,7 +159,7 @@ def kill(url: str) -> None:
             os.close(heard)
             code = 1
             try:
-                asyncio.run(tell(at, point, said_by_child))
+                asyncio.run(story(at, point, said_by_child))
                 code = 0
             except BaseException:
                 traceback.print_exc()
@@ -183,4 +193,6 @@ if __name__ == "__main__":
         case ["append", where, start, end]:
             asyncio.run(append(where, int(start), int(end)))
         case ["kill", where]:
-            kill(where)
+            kill(where, tell)
+        case ["make", where]:
+            kill(where, make)

@@ -77,7 +77,21 @@ def test_a_ref_reads_back_from_its_text(
 @pytest.mark.acceptance("A1")
 @pytest.mark.parametrize(
     "part",
-    ["a/b", "a?scope=b", "%2F", "%", "..", " a ", "ünï", "🎈", "a\nb", "a#b", "1.10", "-100", "\u200b"],
+    [
+        "a/b",
+        "a?scope=b",
+        "%2F",
+        "%",
+        "..",
+        " a ",
+        "ünï",
+        "🎈",
+        "a\nb",
+        "a#b",
+        "1.10",
+        "-100",
+        "\u200b",
+    ],
 )
 def test_a_part_that_looks_like_the_text_form_is_only_a_part(part: str) -> None:
     """A1: separators, escapes and dots in a part change nothing around it."""
@@ -99,7 +113,9 @@ def test_a_provider_that_grows_when_folded_is_refused_and_not_half_known() -> No
 
 
 @pytest.mark.acceptance("A1")
-@pytest.mark.parametrize("text", ["slack", "slack/T1", "a/b/c/d/e", "", "slack//C1", "/T1/C1", "a/b/"])
+@pytest.mark.parametrize(
+    "text", ["slack", "slack/T1", "a/b/c/d/e", "", "slack//C1", "/T1/C1", "a/b/"]
+)
 def test_another_text_form_is_refused(text: str) -> None:
     """A1: nothing is guessed from a text that is no ref."""
     with pytest.raises(InvalidConversation):
@@ -196,7 +212,9 @@ async def test_a_provider_that_names_another_kind_is_recorded_and_counted(tl: Th
 
 @pytest.mark.acceptance("A4")
 @pytest.mark.parametrize("part", ["provider", "account_id", "conversation_id", "scope_id"])
-@pytest.mark.parametrize("value", ["", "   ", "\t\n", None, 42, 1.5, b"C1", True, "a\x00b", "\ud800"])
+@pytest.mark.parametrize(
+    "value", ["", "   ", "\t\n", None, 42, 1.5, b"C1", True, "a\x00b", "\ud800"]
+)
 def test_a_part_that_is_missing_blank_or_no_string_is_refused(part: str, value: Any) -> None:
     """A4: `invalid_conversation`, naming the part."""
     given: dict[str, Any] = {"provider": "slack", "account_id": "T1", "conversation_id": "C1"}
@@ -366,7 +384,9 @@ READERS_MAY: dict[str, Call] = {
     "join": lambda tl, where, who: tl.members.join(where, "agent", caller=who),
     "leave": lambda tl, where, who: tl.members.leave(where, "agent", caller=who),
     "evict": lambda tl, where, who: tl.members.leave(where, "agent", evict=True, caller=who),
-    "override": lambda tl, where, who: tl.members.update(where, "agent", override="all", caller=who),
+    "override": lambda tl, where, who: tl.members.update(
+        where, "agent", override="all", caller=who
+    ),
     "member": lambda tl, where, who: tl.members.show(where, "agent", caller=who),
     "members": lambda tl, where, who: tl.members.of(where, caller=who),
     "conversations": lambda tl, where, who: tl.members.conversations_of("agent", caller=who),
@@ -507,9 +527,7 @@ async def test_a_moved_chat_keeps_its_transcript_members_and_binding(tl: Threadl
     await tl.members.join(GROUP, "reader")
     bound = await tl.speakers.bind(GROUP, "agent")
 
-    moved = await tl.inbound.receive(
-        said("after", "m2", conversation=SUPERGROUP, same_as=(GROUP,))
-    )
+    moved = await tl.inbound.receive(said("after", "m2", conversation=SUPERGROUP, same_as=(GROUP,)))
     late = await tl.inbound.receive(said("late", "m3", conversation=GROUP))
 
     assert (moved.sequence, late.sequence) == (2, 3)
@@ -551,12 +569,8 @@ async def test_two_chats_with_a_past_are_linked_and_never_merged(
     clock.move(minutes=1)
     new = await tl.inbound.receive(said("new", "m2", conversation=SUPERGROUP))
 
-    met = await tl.inbound.receive(
-        said("hello?", "m3", conversation=SUPERGROUP, same_as=(GROUP,))
-    )
-    again = await tl.inbound.receive(
-        said("again", "m4", conversation=SUPERGROUP, same_as=(GROUP,))
-    )
+    met = await tl.inbound.receive(said("hello?", "m3", conversation=SUPERGROUP, same_as=(GROUP,)))
+    again = await tl.inbound.receive(said("again", "m4", conversation=SUPERGROUP, same_as=(GROUP,)))
 
     before, after = await tl.conversations.show(GROUP), await tl.conversations.show(SUPERGROUP)
     assert before.id != after.id

@@ -134,7 +134,11 @@ async def test_the_last_reason_closes_the_membership(tl: Threadline) -> None:
     readable = await unread(tl, "agent")
     three = await tl.members.leave(ROOM, "agent", reason="binding")
 
-    assert [set(it.grants) for it in (one, two, three)] == [{"group", "binding"}, {"binding"}, set()]
+    assert [set(it.grants) for it in (one, two, three)] == [
+        {"group", "binding"},
+        {"binding"},
+        set(),
+    ]
     assert [it.active for it in (one, two, three)] == [True, True, False]
     assert readable == []
     assert (await tl.speakers.show_group(ROOM)).participants == []
@@ -146,9 +150,7 @@ async def test_the_last_reason_closes_the_membership(tl: Threadline) -> None:
 
 @pytest.mark.acceptance("C3")
 @pytest.mark.parametrize("how", [{}, {"evict": True}], ids=["leave", "evict"])
-async def test_leaving_or_evicting_takes_every_reason(
-    tl: Threadline, how: dict[str, bool]
-) -> None:
+async def test_leaving_or_evicting_takes_every_reason(tl: Threadline, how: dict[str, bool]) -> None:
     """C3: with the voice that went with it."""
     await say(tl, 1, 2)
     await tl.members.join(ROOM, "agent")

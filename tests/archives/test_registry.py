@@ -110,7 +110,7 @@ def test_recorded_events_are_no_export(exports: Path, name: str) -> None:
         b'{"messages": []}',
         b"a,b,c\n1,2,3\n",
         b"Lorem ipsum dolor sit amet.\n" * 100,
-        gzip.compress(b"hello"),
+        gzip.compress(b"hello", mtime=0),
         b"\x1f\x8bbroken",
         b"{" * 70_000,
     ],

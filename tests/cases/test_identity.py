@@ -81,7 +81,10 @@ async def test_ids_that_are_equal_as_numbers_are_different_ids(
     refs = [ConversationRef("slack", "T1", one, "CH", kind=Kind.THREAD) for one in pair]
 
     messages = [await tl.inbound.receive(said(one, one, reply_to=one)) for one in pair]
-    threads = [await tl.inbound.receive(said(one, one, conversation=ref)) for one, ref in zip(pair, refs, strict=True)]
+    threads = [
+        await tl.inbound.receive(said(one, one, conversation=ref))
+        for one, ref in zip(pair, refs, strict=True)
+    ]
 
     assert [one.duplicate for one in messages] == [False, False]
     assert threads[0].conversation != threads[1].conversation

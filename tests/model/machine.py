@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.conftest import Store
 from tests.model import reference
@@ -205,11 +205,26 @@ class Ledger(RuleBasedStateMachine):
         assert (got.record is None) == (kept is None), "a record, unless held or swept"
         self.model.drain(self.model.rooms[at])
 
-    @initialize()
-    def make_rooms(self) -> None:
-        """Both rooms are known."""
+    @initialize(
+        already=st.lists(st.tuples(rooms, names, policies), max_size=4),
+        said=st.lists(st.tuples(rooms, messages), max_size=6),
+        seated=st.lists(st.tuples(rooms, handles, names), max_size=2),
+    )
+    def begin_somewhere(
+        self,
+        already: list[tuple[int, str, Policy]],
+        said: list[tuple[int, Message]],
+        seated: list[tuple[int, str, str]],
+    ) -> None:
+        """Both rooms are known; somebody may sit there and something may have been said."""
         made = [self.line.conversations.ensure(ref, caller=self.controller) for ref in self.refs]
         self.ids = [self.wait(one).id for one in made]
+        for at, handle, name in seated:
+            self.sit(at, handle, name)
+        for at, message in said:
+            self.say(at, message, False)
+        for at, name, policy in already:
+            self.join(at, name, policy)
 
     # --- saying --------------------------------------------------------------------------------
 
@@ -304,11 +319,40 @@ class Ledger(RuleBasedStateMachine):
             ),
         )
 
-    @rule(at=rooms, name=names, data=st.data())
-    def ack(self, at: int, name: str, data: st.DataObject) -> None:
+    def readers(self) -> list[tuple[int, str]]:
+        """Who may read where, at this minute."""
+        return [
+            (at, name)
+            for at in range(ROOMS)
+            for name in sorted(self.model.names)
+            if self._slice(at, name) is not None
+        ]
+
+    @precondition(lambda self: self.readers())
+    @rule(data=st.data(), limit=st.integers(1, 4))
+    def read_on(self, data: st.DataObject, limit: int) -> None:
+        """A page and its acknowledgement, as every client does it."""
+        at, name = data.draw(st.sampled_from(self.readers()), "reader")
+        self._page(at, name, limit, False)
+        got = self.model.slice(at, name, limit, own=False)
+        if got.records:
+            self._ack(at, name, got.records[-1][0])
+
+    @precondition(lambda self: self.readers())
+    @rule(data=st.data())
+    def ack(self, data: st.DataObject) -> None:
         """Anywhere, also where it is refused."""
+        at, name = data.draw(st.sampled_from(self.readers()), "reader")
         room = self.model.rooms[at]
-        sequence = data.draw(st.integers(min(0, room.lowest) - 2, room.head + 1), "sequence")
+        low, high = min(0, room.lowest) - 2, room.head + 1
+        self._ack(at, name, data.draw(st.integers(low, high), "sequence"))
+
+    @rule(at=rooms, name=names, sequence=st.integers(-2, 3))
+    def ack_by_anybody(self, at: int, name: str, sequence: int) -> None:
+        """Members, strangers, unknown and retired ones."""
+        self._ack(at, name, sequence)
+
+    def _ack(self, at: int, name: str, sequence: int) -> None:
         done = self.both(
             lambda: self.model.ack(at, name, sequence),
             lambda: self.line.replay.ack(self.refs[at], name, sequence, caller=self.controller),
@@ -400,9 +444,16 @@ class Ledger(RuleBasedStateMachine):
         number = self.model.rooms[at].windows - late
         return number, self.tokens.get((at, number), "none")
 
-    @rule(at=rooms, batch=history, late=st.sampled_from([False] * 7 + [True]))
-    def imports(self, at: int, batch: list[Message], late: bool) -> None:
-        """A chunk through the window, or through a former one."""
+    @rule(
+        at=rooms,
+        batch=history,
+        mode=st.sampled_from([None, "gated", "prepending"]),
+        late=st.sampled_from([False] * 7 + [True]),
+    )
+    def imports(self, at: int, batch: list[Message], mode: str | None, late: bool) -> None:
+        """A chunk through the window, opened where none is, or through a former one."""
+        if self.model.rooms[at].window is None and not late:
+            self.begin(at, "importer", mode)
         number, token = self._token(at, late)
         batch = [self._text(message) for message in batch]
         done = self.both(
@@ -420,6 +471,7 @@ class Ledger(RuleBasedStateMachine):
                 (one.sequence, one.duplicate) for one in want
             ]
 
+    @precondition(lambda self: any(room.windows for room in self.model.rooms))
     @rule(at=rooms, how=st.sampled_from(["complete", "failed"]), late=st.sampled_from([0, 0, 0, 1]))
     def end(self, at: int, how: str, late: int) -> None:
         """Complete or fail it."""
@@ -441,8 +493,8 @@ class Ledger(RuleBasedStateMachine):
         at=rooms,
         name=names,
         policy=st.one_of(st.none(), policies),
-        minutes=st.sampled_from([None, 5, 30]),
-        keep=st.booleans(),
+        minutes=st.sampled_from([None, 5, 5, 30]),
+        keep=st.sampled_from([False, False, True]),
     )
     def bind(
         self, at: int, name: str, policy: Policy | None, minutes: int | None, keep: bool
@@ -541,6 +593,29 @@ class Ledger(RuleBasedStateMachine):
             lambda: self.model.retire(name),
             lambda: self.line.sessions.retire(name, caller=self.controller),
         )
+
+    @precondition(lambda self: self._endings())
+    @rule(data=st.data(), tidy=st.booleans(), at=rooms, name=names)
+    def a_binding_ends(self, data: st.DataObject, tidy: bool, at: int, name: str) -> None:
+        """To the minute; the next one may bind before or after the round."""
+        self.time_passes(data.draw(st.sampled_from(self._endings()), "minutes"), tidy)
+        if data.draw(st.booleans(), "bind"):
+            self.bind(at, name, None, 5, False)
+
+    def _endings(self) -> list[int]:
+        ends = [room.binding.ends for room in self.model.rooms if room.binding is not None]
+        return [end - self.model.now for end in ends if end is not None and end > self.model.now]
+
+    @precondition(lambda self: any(room.seats for room in self.model.rooms))
+    @rule(data=st.data(), count=st.integers(1, 4), people=st.booleans())
+    def machines_answer_each_other(self, data: st.DataObject, count: int, people: bool) -> None:
+        """Until the bound; a human's word resets it."""
+        seats = [(at, handle) for at, room in enumerate(self.model.rooms) for handle in room.seats]
+        at, handle = data.draw(st.sampled_from(seats), "seat")
+        if people:
+            self.say(at, Message(actor="human"), False)
+        for _ in range(count):
+            self.say(at, Message(actor="bot", names=(handle,)), False)
 
     @rule(minutes=st.sampled_from([1, 6, 11, 40]), tidy=st.booleans())
     def time_passes(self, minutes: int, tidy: bool) -> None:

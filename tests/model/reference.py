@@ -115,6 +115,7 @@ class Session:
     id: int
     name: str
     retired: bool = False
+    successor: int | None = None
     before: set[int] = field(default_factory=set)
 
 
@@ -236,13 +237,16 @@ class Reference:
                 member.grants, member.closed = {}, True
 
     def reassign(self, old_name: str, new_name: str) -> None:
-        """All of the old one's is the new one's."""
+        """All of the old one's is the new one's; done again, it is done already."""
+        known = self.sessions.get(self.names.get(old_name, 0))
+        if known is not None and known.successor == self.names.get(new_name, -1):
+            return
         old = self.named(old_name)
         if old_name == new_name:
             raise Refused("invalid_input")
         new = self.create(new_name)
         new.before |= {old.id} | old.before
-        old.retired = True
+        old.retired, old.successor = True, new.id
         for room in self.rooms:
             self._move(room, old.id, new.id)
 

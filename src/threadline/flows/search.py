@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import InvalidInput
+from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.ids import public
 from threadline.core.model import (
     CONTROLLER,
@@ -33,6 +33,7 @@ from threadline.core.ports import (
     RECORDS_AFTER,
     RECORDS_BEFORE,
     UNINDEXED,
+    Bell,
     Changes,
     Hit,
     Loaded,
@@ -51,6 +52,7 @@ FAR = 1 << 62
 MAX_WORDS = 500
 IN_THE_INDEX = 500
 REST = 0.02
+AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,18 +275,26 @@ class Search:
         bell = self._store.bell(everything=True)
         try:
             while True:
-                await self.catch_up()
-                self._through = await self._store.read(Now())
-                while rung := await bell.wait(60.0):
-                    if 0 in rung:
-                        break
-                    started = await self._store.read(Now())
-                    for room in rung:
-                        await self._index(room)
-                    self._through = started
-                    await asyncio.sleep(REST)
+                try:
+                    await self._keep_up(bell)
+                except ThreadlineError:
+                    # A full disk or a database that restarts: what was missed is found later.
+                    await asyncio.sleep(AGAIN)
         finally:
             bell.close()
+
+    async def _keep_up(self, bell: Bell) -> None:
+        while True:
+            await self.catch_up()
+            self._through = await self._store.read(Now())
+            while rung := await bell.wait(60.0):
+                if 0 in rung:
+                    break
+                started = await self._store.read(Now())
+                for room in rung:
+                    await self._index(room)
+                self._through = started
+                await asyncio.sleep(REST)
 
 
 @dataclass(frozen=True, slots=True)

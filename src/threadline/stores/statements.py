@@ -7,7 +7,7 @@ arguments are `$1`, `$2` and so on.
 
 | word | SQLite | PostgreSQL |
 |---|---|---|
-| `{{rows}}` | `(select ?1 as a, ?2 as b)` | `unnest($1::bigint[], $2::text[])`, named |
+| `{{rows}} k` | none: `k.a` is `?1`; or `(select ?1 as a) k` | `unnest($1::bigint[])`, named |
 | `{{lock t}}` | nothing: there is one writer | `for update of t`, when the row is held |
 | `{{order x}}` | nothing: rows come one by one | `order by x`: one order of locks |
 | `{{clustered}}` | `without rowid` | nothing |
@@ -24,6 +24,19 @@ from importlib.resources import files
 
 _NAME = re.compile(r"-- name: ([a-z_.]+)(?: \(([^)]*)\))?\n(.*?);\s*(?=-- name:|\Z)", re.S)
 _WORD = re.compile(r"\{\{(\w+)(?: ([^}]*))?\}\}")
+
+# One row at a time needs no table of rows, and SQLite runs the plain form in a third of the time.
+_PLAIN = (
+    (
+        r"(insert .*?\))\s+select (.*?)\s+from {{rows}} k(?:\s+where true)?(\s+(?:on |{{).*)?",
+        r"\1 values (\2)\3",
+    ),
+    (r"(update .*?)\s+from {{rows}} k (where .*)", r"\1 \2"),
+    (
+        r"(select .*?)\s+from {{rows}} k join (\w+ \w+) on ((?!.*\b(?:join|where)\b).*)",
+        r"\1 from \2 where \3",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,10 +76,23 @@ class Dialect:
 
     def text(self, sql: str, columns: list[tuple[str, str]], *, held: bool = False) -> str:
         """A statement's text for this engine."""
+        if self.name == "sqlite":
+            sql = _plain(sql.strip(), [name for name, _ in columns])
         done = _WORD.sub(lambda m: self.word(m[1], m[2] or "", columns, held), sql)
         if self.name == "sqlite":
             done = re.sub(r"\$(\d+)", r"?\1", done).replace(" bytea", " blob")
         return done.strip()
+
+
+def _plain(sql: str, columns: list[str]) -> str:
+    """A keyed statement for one row, its columns as arguments; as it is where that cannot be."""
+    for shape, plain in _PLAIN:
+        found = re.fullmatch(shape, sql, re.S)
+        if found and all(re.search(rf"\bk\.{name}\b", sql) for name in columns):
+            sql = found.expand(plain)
+            for number, name in enumerate(columns, 1):
+                sql = re.sub(rf"\bk\.{name}\b", f"?{number}", sql)
+    return sql
 
 
 @cache

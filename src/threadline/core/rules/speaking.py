@@ -68,6 +68,11 @@ def checked_handle(handle: str) -> str:
     return shown
 
 
+def _bare(name: str) -> str:
+    """A handle that was given by itself, folded, without the sign before it."""
+    return fold(name.strip().lstrip("@＠").strip())
+
+
 def _plain(text: str) -> str:
     """A text as handles are looked for in it: NFC, without zero-width characters."""
     if text.isascii():
@@ -100,9 +105,7 @@ def named(message: InboundMessage) -> Named:
     """Whom this message names, by its field, its mention entities and its text."""
     explicit = message.explicit_target
     text = message.text
-    mentions: list[tuple[str, ...]] = [
-        (fold(one.removeprefix("@")),) for one in message.mentions[:MAX_NAMED]
-    ]
+    mentions: list[tuple[str, ...]] = [(_bare(one),) for one in message.mentions[:MAX_NAMED]]
     if "@" in text or "＠" in text:
         for found in _NAMED.findall(_plain(text))[:MAX_NAMED]:
             word = fold(found)
@@ -111,7 +114,7 @@ def named(message: InboundMessage) -> Named:
     opening = text[:200]
     start = _STARTS.match(_plain(opening)) if ":" in opening or "," in opening else None
     return Named(
-        explicit=None if explicit is None else fold(explicit.strip().lstrip("@＠").strip()),
+        explicit=None if explicit is None else _bare(explicit),
         mentions=tuple(mentions),
         start=fold(start[1]) if start else None,
     )

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash import full, kills, power, steps
+from crash import full, kills, postgres, power, steps
 from crash.outcome import Outcome, as_json, from_json, save, table
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -53,7 +53,12 @@ KINDS = {
     "full": Kind(
         "disk full at every write, sync failed",
         full.run,
-        lambda it: full.run(it, stride=9),
+        lambda it: full.run(it, stride=13),
+    ),
+    "postgres": Kind(
+        "kill -9 of PostgreSQL under load",
+        lambda it: postgres.run(it, kills=60, judged_every=6),
+        lambda it: postgres.run(it, kills=3),
     ),
 }
 
@@ -98,7 +103,7 @@ def _apart(names: list[str], seed: int, short: bool) -> list[Outcome]:
         done = subprocess.run(
             command + ["--slice"] * short, stdout=subprocess.PIPE, text=True, check=False
         )
-        if done.returncode not in (0, 1):
+        if done.returncode not in (0, 1) or not done.stdout:
             failed = Outcome(KINDS[name].what, its)
             failed.violate("the run itself", [f"ended with {done.returncode}"])
             return failed

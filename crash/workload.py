@@ -9,12 +9,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from crash.ledger import CHIEF, Journal, Ledger
 from threadline import Threadline
 from threadline.core.archive import Account, Place, Tally
-from threadline.core.errors import HydrationPending, StaleToken, ThreadlineError
+from threadline.core.errors import (
+    HydrationConflict,
+    HydrationPending,
+    NotFound,
+    OutcomeUnknown,
+    StoreUnavailable,
+    ThreadlineError,
+)
 from threadline.core.model import (
     Actor,
     ConversationRef,
@@ -87,10 +95,21 @@ class Workload:
         self._numbers: dict[str, int] = {}
         known = [key for key, at in ledger.said.items() if at is not None]
         self._known = self._random.sample(known, min(len(known), 200))
-        self._state = {key: next(iter(allowed)) for key, allowed in ledger.allowed.items()}
+        self._chief = next(iter(ledger.allowed.get("chief", {f"{CHIEF}-0"})))
+        self._unanswered: list[list[tuple[str, str]]] = []
+        self._going = asyncio.Event()
+        self._going.set()
+        self._active = 0
+        self._idle = asyncio.Event()
+        self.tolerant = False
+        self.refused = 0
 
     async def run(self, rounds: int | None = None) -> None:
-        """Every task, for so many rounds or until death."""
+        """Every task, for so many rounds or until death.
+
+        A `tolerant` one goes on where the store was not reachable, and says again what was not
+        answered.
+        """
         tasks = [
             self._talk,
             self._talk,
@@ -109,8 +128,30 @@ class Workload:
     async def _repeat(self, task: Any, rounds: int | None) -> None:
         done = 0
         while rounds is None or done < rounds:
-            await task()
+            await self._going.wait()
+            self._active += 1
+            try:
+                await task()
+            except (StoreUnavailable, OutcomeUnknown):
+                if not self.tolerant:
+                    raise
+                self.refused += 1
+            finally:
+                self._active -= 1
+                if not self._active:
+                    self._idle.set()
             done += 1
+
+    async def pause(self) -> None:
+        """Begin nothing new; return when all that was begun is answered."""
+        self._going.clear()
+        while self._active:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._going.set()
 
     def _fresh(self, word: str) -> str:
         number = self._numbers[word] = self._numbers.get(word, 0) + 1
@@ -123,19 +164,28 @@ class Workload:
 
     async def _talk(self) -> None:
         """A batch over several rooms, with redeliveries of this and of earlier lives."""
-        rooms = [*TALK, SWEPT]
-        count = self._random.randint(1, self._batch)
-        batch = [(self._random.choice(rooms), self._fresh("m")) for _ in range(count)]
-        batch += self._random.sample(self._known, min(2, len(self._known)))
+        if self._unanswered:
+            batch = self._unanswered.pop()
+        else:
+            rooms = [*TALK, SWEPT]
+            count = self._random.randint(1, self._batch)
+            batch = [(self._random.choice(rooms), self._fresh("m")) for _ in range(count)]
+            batch += self._random.sample(self._known, min(2, len(self._known)))
+        self._unanswered.append(batch)
         answers = await self._line.inbound.receive_all([said(*one) for one in batch])
         self._answered(batch, answers)
+        self._unanswered.remove(batch)
         self._known += batch[:2]
 
     def _answered(self, batch: Iterable[tuple[str, str]], answers: Iterable[Any]) -> None:
+        failed: ThreadlineError | None = None
         for (room, message_id), answer in zip(batch, answers, strict=True):
             if isinstance(answer, ThreadlineError):
-                raise answer
-            self._journal.said(room, message_id, answer)
+                failed = answer
+            else:
+                self._journal.said(room, message_id, answer)
+        if failed is not None:
+            raise failed
 
     async def _talk_alone(self) -> None:
         """One message at a time: with an id, without one, an edit."""
@@ -172,15 +222,17 @@ class Workload:
         """Come and go."""
         room, name = self._random.choice(TALK), "guest"
         key = f"seat {room} {name}"
-        if self._state.get(key):
+        try:
+            seated = (await self._line.members.show(room, name)).active
+        except NotFound:
+            seated = False
+        if seated:
             self._journal.attempt(key, None)
             await self._line.members.leave(room, name)
-            self._state[key] = None
         else:
             self._journal.attempt(key, True)
             await self._line.members.join(room, name, policy="last_n", n=3)
-            self._state[key] = True
-        self._journal.ok(key, self._state[key])
+        self._journal.ok(key, None if seated else True)
 
     async def _sweep(self) -> None:
         """Move the floor where retention asks for it."""
@@ -226,8 +278,8 @@ class Workload:
                 answers = await self._line.inbound.receive_all([said(*one) for one in live])
                 self._answered(live, answers)
             await self._end(room, token)
-        except StaleToken:
-            # The judge let the window run out in an earlier life.
+        except HydrationConflict:
+            # The judge let the window run out, or its end was told to nobody.
             return
         answer = await self._line.inbound.receive(said(*live[0]))
         self._journal.said(*live[0], answer)
@@ -272,39 +324,38 @@ class Workload:
     async def _bind(self) -> None:
         """Bind, unbind, bind to another."""
         key = f"bind {BOUND}"
-        if self._state.get(key):
+        name: str | None = None
+        if await self._line.speakers.binding(BOUND) is not None:
             self._journal.attempt(key, None)
             await self._line.speakers.unbind(BOUND)
-            self._state[key] = None
         else:
             name = f"owner-{self._random.randrange(3)}"
             self._journal.attempt(key, name)
             await self._line.speakers.bind(BOUND, name)
-            self._state[key] = name
-        self._journal.ok(key, self._state[key])
+        self._journal.ok(key, name)
 
     async def _seat(self) -> None:
         """Give a handle, move it, take it away."""
         handle = self._random.choice(["alpha", "beta"])
         key = f"handle {HANDLES} {handle}"
-        if self._state.get(key) and self._flip():
+        name: str | None = f"voice-{self._random.randrange(2)}"
+        if self._flip():
+            name = None
             self._journal.attempt(key, None)
-            await self._line.speakers.remove_participant(HANDLES, handle)
-            self._state[key] = None
+            with suppress(NotFound):
+                await self._line.speakers.remove_participant(HANDLES, handle)
         else:
-            name = f"voice-{self._random.randrange(2)}"
             self._journal.attempt(key, name)
-            await self._line.speakers.participant(HANDLES, handle, name)
-            self._state[key] = name
-        self._journal.ok(key, self._state[key])
+            await self._line.speakers.participant(HANDLES, handle, str(name))
+        self._journal.ok(key, name)
 
     async def _reassign(self) -> None:
         """Hand everything of a session to its successor, then read on as that."""
-        old = self._state.get("chief") or f"{CHIEF}-0"
+        old = self._chief
         new = f"{CHIEF}-{int(old.rpartition('-')[2]) + 1}"
         self._journal.attempt("chief", new)
         await self._line.sessions.reassign(old, new)
-        self._state["chief"] = new
+        self._chief = new
         self._journal.ok("chief", new)
         for room in CHAIN:
             name = self._fresh("r")

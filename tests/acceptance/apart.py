@@ -170,8 +170,8 @@ def kill(url: str, story: Any) -> None:
             acknowledged = file.read().split()
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        code = None if killed else os.waitstatus_to_exitcode(status)
-        run = {"point": point, "url": at, "killed": killed, "code": code, "answers": acknowledged}
+        ended = os.waitstatus_to_exitcode(status)
+        run = {"point": point, "url": at, "killed": killed, "code": ended, "answers": acknowledged}
         print(json.dumps(run), flush=True)
         if not killed:
             return

@@ -498,6 +498,48 @@ async def test_a_session_in_another_scope_is_not_the_session_of_that_name(tl: Th
     assert (await tl.members.conversations_of("agent", caller=stranger))[0] == []
 
 
+@pytest.mark.acceptance("A7")
+@pytest.mark.parametrize(
+    "operation", ["member", "backfill", "ack", "lag", "list", "list as", "leave"]
+)
+async def test_a_session_cannot_try_out_which_conversations_there_are(
+    tl: Threadline, operation: str
+) -> None:
+    """A7: one it never was in answers as one that does not exist, word for word."""
+    known = (await tl.conversations.ensure(ROOM)).id
+    await tl.sessions.create("agent")
+    answers = []
+
+    for where in (ROOM, known, "slack/T1/C404", "0000000000009"):
+        with pytest.raises(NotFound) as refused:
+            await READERS_MAY[operation](tl, where, SessionCaller("agent"))
+        answers.append((refused.value.code, str(refused.value), refused.value.facts))
+
+    assert answers == [answers[0]] * 4
+    assert answers[0][0] == "not_found"
+
+
+@pytest.mark.acceptance("A6")
+@pytest.mark.parametrize("by", ["ref", "id"])
+async def test_a_session_belongs_to_the_scope_of_its_conversation(tl: Threadline, by: str) -> None:
+    """A6: also where a controller of all scopes lets it in, binds it or seats it."""
+    there = ConversationRef("slack", "T1", "C1", scope_id="acme")
+    everywhere = Controller(None)
+    where = (await tl.conversations.ensure(there, caller=everywhere)).id if by == "id" else there
+    await tl.conversations.ensure(there, caller=everywhere)
+
+    await tl.members.join(where, "joined", caller=everywhere)
+    await tl.speakers.bind(where, "bound", caller=everywhere)
+    await tl.speakers.participant(where, "desk", "seated", caller=everywhere)
+
+    names = {one.session_id for one in (await tl.sessions.page(caller=Controller("acme")))[0]}
+    assert names == {"joined", "bound", "seated"}
+    assert (await tl.sessions.page())[0] == []
+    mine = SessionCaller("joined", scope_id="acme")
+    assert (await tl.replay.backfill(where, "joined", caller=mine)).records == []
+    assert (await tl.members.show(where, "joined", caller=everywhere)).active
+
+
 @pytest.mark.acceptance("A8")
 async def test_a_body_that_claims_another_account_than_its_token_is_refused(
     tl: Threadline,

@@ -150,7 +150,7 @@ async def test_the_last_reason_closes_the_membership(tl: Threadline) -> None:
 
 @pytest.mark.acceptance("C3")
 @pytest.mark.parametrize("how", [{}, {"evict": True}], ids=["leave", "evict"])
-async def test_leaving_or_evicting_takes_every_reason(tl: Threadline, how: dict[str, bool]) -> None:
+async def test_leaving_or_evicting_takes_every_reason(tl: Threadline, how: dict[str, Any]) -> None:
     """C3: with the voice that went with it."""
     await say(tl, 1, 2)
     await tl.members.join(ROOM, "agent")
@@ -180,7 +180,7 @@ async def test_a_reason_that_is_not_there_takes_nothing_away(tl: Threadline) -> 
 @pytest.mark.acceptance("C4")
 @pytest.mark.parametrize("how", [{}, {"evict": True}], ids=["leave", "evict"])
 async def test_who_was_removed_reads_and_acknowledges_nothing(
-    tl: Threadline, how: dict[str, bool]
+    tl: Threadline, how: dict[str, Any]
 ) -> None:
     """C4: on every path of a session."""
     await say(tl, 1, 3)
@@ -222,7 +222,7 @@ async def _reads_nothing(line: Threadline, session: str) -> None:
 @pytest.mark.parametrize("how", [{}, {"evict": True}], ids=["leave", "evict"])
 @pytest.mark.parametrize("only", [None, ROOM], ids=["every room", "this room"])
 async def test_a_stream_hands_on_nothing_that_was_fetched_before_the_removal(
-    tl: Threadline, how: dict[str, bool], only: ConversationRef | None
+    tl: Threadline, how: dict[str, Any], only: ConversationRef | None
 ) -> None:
     """C4: the third record of the page is never seen, nor what is said afterwards."""
     await say(tl, 1, 5)
@@ -549,7 +549,7 @@ class Watched(Story[Taken]):
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Taken]:
         """The append's, watched."""
-        changes, taken = self.append.decide(Watching(loaded, self.effort), now)  # type: ignore[arg-type]
+        changes, taken = self.append.decide(Watching(loaded, self.effort), now)
         self.effort.written = len(changes.rows) + len(changes.records)
         return changes, taken
 

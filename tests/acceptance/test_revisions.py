@@ -226,6 +226,23 @@ async def test_a_delete_of_a_swept_message_blanks_the_edit_that_is_left(tl: Thre
     assert await leaks(tl) == []
 
 
+@pytest.mark.acceptance("I6", "B16")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+async def test_a_message_its_edit_and_its_delete_may_come_in_one_batch(
+    tl: Threadline, known: bool
+) -> None:
+    """I6, B16: each sees what was decided before it, saved or not."""
+    if known:
+        await tl.inbound.receive(said(SECRET, "m1"))
+
+    await tl.inbound.receive_all(
+        [said(SECRET, "m1"), edited("m1", SECRET, "e1"), deleted("m1", "d1")]
+    )
+
+    assert await folded(tl) == [("", 0, True)]
+    assert await leaks(tl) == []
+
+
 @pytest.mark.acceptance("I6")
 async def test_a_delete_reaches_the_copy_of_a_threads_root(tl: Threadline) -> None:
     """I6: the copy stands in another transcript, and is read there."""

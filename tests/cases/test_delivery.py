@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -135,7 +136,7 @@ async def test_a_hundred_records_of_one_instant_are_paged_by_their_number(
     """B183: five are added in the middle of the paging; each appears once, in order."""
     await tl.store.run_all([Append(one) for one in numbered(1, 100, sent_at=clock())])
     seen: list[int] = []
-    cursor: dict[str, int] = {}
+    cursor: dict[str, Any] = {}
 
     for page_number in range(10):
         page = await tl.conversations.transcript(ROOM, order=order, limit=20, **cursor)
@@ -170,6 +171,4 @@ async def test_an_edit_is_told_from_a_message_and_asks_for_no_answer(tl: Threadl
         ("edit", "p1"),
     ]
     read = (await tl.replay.backfill(ROOM, "agent")).records
-    assert [(one.speaker, one.wake) for one in read] == [(True, True), (False, False)] + [
-        (False, False)
-    ]
+    assert [(one.speaker, one.wake) for one in read] == [(True, True), *[(False, False)] * 2]

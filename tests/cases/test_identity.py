@@ -49,13 +49,9 @@ async def test_a_chat_without_an_id_is_refused_and_never_a_catch_all(
     tl: Threadline, chat: Any
 ) -> None:
     """B006: no part becomes empty in silence, wherever it is built."""
-    for build in (
-        lambda: ConversationRef("whatsapp", "123", chat),
-        lambda: ConversationRef("whatsapp", chat, "ann"),
-        lambda: ConversationRef("whatsapp", "123", "t1", chat or " "),
-    ):
+    for parts in (("123", chat), (chat, "ann"), ("123", "t1", chat or " ")):
         with pytest.raises(InvalidConversation):
-            build()
+            ConversationRef("whatsapp", *parts)
     for text in ("whatsapp/123/", "whatsapp//ann", "whatsapp/123/%20"):
         with pytest.raises(InvalidConversation):
             await tl.conversations.ensure(text)

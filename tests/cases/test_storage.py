@@ -26,6 +26,7 @@ from threadline.core.errors import (
     ThreadlineError,
 )
 from threadline.core.model import ConversationRef, Kind
+from threadline.flows.replay import Handed
 from threadline.testing.clock import StillClock
 
 ROOT = Path(__file__).parents[2]
@@ -215,7 +216,7 @@ async def test_a_second_server_on_the_file_is_refused_with_the_name_of_the_first
     await (await open_at(f"sqlite:{file}", key)).close()
 
 
-Harm = Callable[[Path], None]
+Harm = Callable[[Path], object]
 
 
 def _newer(file: Path) -> None:
@@ -280,8 +281,10 @@ async def test_another_programs_database_is_refused_and_left_as_it_is(
 class ReadOnly(apsw.VFS):
     """A disk that lets nobody write."""
 
+    name = "readonly"
+
     def __init__(self) -> None:
-        super().__init__("readonly", "")
+        super().__init__(self.name, "")
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         """As a file without the right to write opens."""
@@ -303,11 +306,10 @@ async def test_a_file_that_may_only_be_read_is_refused_and_left_as_it_is(
     before = file.read_bytes()
     disk = ReadOnly()
 
-    with pytest.raises((StoreUnavailable, StoreDamaged)):
-        opened = await open_at(f"sqlite:{file}", key, vfs="readonly")
-        await Threadline(opened).inbound.receive(said("2", "m2"))
+    with pytest.raises((StoreUnavailable, StoreDamaged)) as refused:
+        await open_at(f"sqlite:{file}", key, vfs=disk.name)
 
-    assert disk is not None
+    assert str(refused.value)
     assert file.read_bytes() == before
 
 
@@ -339,7 +341,7 @@ async def test_a_migration_that_is_killed_leaves_the_old_schema_or_the_new_one(
         async with store.check() as findings:
             assert [finding async for finding in findings] == []
         schema = "select count(*) from sqlite_schema"
-        [[count]] = await store.pragma(schema)  # type: ignore[union-attr]
+        [[count]] = await store.pragma(schema)
         tables.add(count)
         await store.close()
     assert len(tables) == 1
@@ -440,7 +442,7 @@ async def test_chatter_that_addresses_nobody_wakes_nobody_and_hides_no_direct_me
     woken = [one.ref for one in answers if one.record is not None and one.record.wakes]
     assert woken == [dm]
     assert len(await transcript(tl)) == 2_000
-    items = [one for one in await followed(tl, "helper") if hasattr(one, "record")]
+    items = [one for one in await followed(tl, "helper") if isinstance(one, Handed)]
     assert [one.record.text for one in items if one.wake] == ["please help"]
     assert len(items) == 2_001
 
@@ -457,17 +459,17 @@ async def test_a_session_that_takes_its_time_in_one_room_delays_no_other(
         await tl.members.join(room, "agent")
     await tl.inbound.receive(said("slow", "m1", conversation=rooms[0]))
     stream = tl.replay.follow("agent", patience=30)
-    while not hasattr(first := await anext(stream), "record"):
+    while not isinstance(first := await anext(stream), Handed):
         continue
 
     clock.move(minutes=10)
     answers = await asyncio.gather(
         *(tl.inbound.receive(said("now", "m2", conversation=room)) for room in rooms[1:])
     )
-    seen = set()
+    seen: set[ConversationRef] = set()
     while len(seen) < 199:
         item = await anext(stream)
-        if hasattr(item, "record"):
+        if isinstance(item, Handed):
             seen.add(item.ref)
 
     assert handed([first]) == [1]
@@ -490,12 +492,8 @@ async def test_a_room_that_another_node_holds_delays_no_other_node_elsewhere(
     await outside.execute("select 1 from conversations for update")
 
     blocked = asyncio.create_task(first.inbound.receive(said("2", "m2")))
-    others = [
-        await second.inbound.receive(
-            said("x", "x", conversation=ConversationRef("slack", "T1", f"X{n}"))
-        )
-        for n in range(20)
-    ]
+    rooms = [ConversationRef("slack", "T1", f"X{n}") for n in range(20)]
+    others = [await second.inbound.receive(said("x", "x", conversation=room)) for room in rooms]
     waits = not blocked.done()
     await lock.rollback()
 

@@ -209,18 +209,22 @@ class Ledger(RuleBasedStateMachine):
         already=st.lists(st.tuples(rooms, names, policies), max_size=4),
         said=st.lists(st.tuples(rooms, messages), max_size=6),
         seated=st.lists(st.tuples(rooms, handles, names), max_size=2),
+        bound=st.lists(st.tuples(rooms, names), max_size=2),
     )
     def begin_somewhere(
         self,
         already: list[tuple[int, str, Policy]],
         said: list[tuple[int, Message]],
         seated: list[tuple[int, str, str]],
+        bound: list[tuple[int, str]],
     ) -> None:
         """Both rooms are known; somebody may sit there and something may have been said."""
         made = [self.line.conversations.ensure(ref, caller=self.controller) for ref in self.refs]
         self.ids = [self.wait(one).id for one in made]
         for at, handle, name in seated:
             self.sit(at, handle, name)
+        for at, name in bound:
+            self.bind(at, name, None, 5, False)
         for at, message in said:
             self.say(at, message, False)
         for at, name, policy in already:
@@ -292,6 +296,14 @@ class Ledger(RuleBasedStateMachine):
                 self.refs[at], name, policy=policy[0], n=policy[1], caller=self.controller
             ),
         )
+
+    @precondition(lambda self: any(room.gated for room in self.model.rooms))
+    @rule(name=names, policy=policies)
+    def join_while_gated(self, name: str, policy: Policy) -> None:
+        """Where an import is under way: computed again when it closes."""
+        for at, room in enumerate(self.model.rooms):
+            if room.gated:
+                self.join(at, name, policy)
 
     @rule(
         at=rooms,

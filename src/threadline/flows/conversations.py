@@ -200,8 +200,7 @@ class Show(Story[State]):
         """A session must be a member to know it."""
         conversation = found(loaded, self.where, self.caller)
         if isinstance(self.caller, SessionCaller):
-            scope, name = self.caller.scope_id, self.caller.session
-            member_of(Draft(loaded), conversation, scope, name, now)
+            member_of(Draft(loaded), conversation, self.caller.session, now, caller=self.caller)
         return Changes(), shown(conversation, now)
 
 
@@ -260,8 +259,7 @@ class ReadTranscript(Story[TranscriptPage]):
         """The membership where a session reads."""
         if self.session is None:
             return Needs()
-        scope = authority.scope_of(self.caller)
-        needs = membership_rows(loaded, self.where, scope, self.session)
+        needs = membership_rows(loaded, self.where, self.session)
         return Needs(rows=[*needs.rows, *needs.hold])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TranscriptPage]:
@@ -271,8 +269,8 @@ class ReadTranscript(Story[TranscriptPage]):
         before = FAR if self.before is None else self.before
         live_only = 0
         if self.session is not None:
-            scope = authority.scope_of(self.caller)
-            _, member = member_of(Draft(loaded), conversation, scope, self.session, now)
+            draft = Draft(loaded)
+            _, member = member_of(draft, conversation, self.session, now, caller=self.caller)
             hydration.refuse_gated(conversation)
             after = max(after, visibility.visible_from(member, conversation, now) - 1)
             live_only = 1 if visibility.live_only(member, conversation, now) else 0

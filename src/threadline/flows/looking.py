@@ -7,7 +7,14 @@ from datetime import datetime
 from threadline.core.draft import Draft
 from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import number_of
-from threadline.core.model import Caller, Conversation, ConversationRef, Membership, Session
+from threadline.core.model import (
+    Caller,
+    Conversation,
+    ConversationRef,
+    Membership,
+    Session,
+    SessionCaller,
+)
 from threadline.core.places import refuse_other_kind
 from threadline.core.ports import CONVERSATION, MEMBER, NAME, SESSION, Key, Loaded, Needs
 from threadline.core.rules import authority
@@ -64,6 +71,8 @@ def found(
     if conversation is None:
         if isinstance(where, ConversationRef):
             authority.known_to(caller, where, where)
+        if isinstance(caller, SessionCaller):
+            raise NotFound("there is no such conversation.")
         raise NotFound(f"there is no conversation {where}.", conversation=str(where))
     authority.known_to(caller, conversation.ref, where)
     if take and strict and isinstance(where, ConversationRef):
@@ -71,25 +80,33 @@ def found(
     return conversation
 
 
-def membership_rows(loaded: Loaded, where: Where, scope: str, session: str) -> Needs:
+def membership_rows(loaded: Loaded, where: Where, session: str) -> Needs:
     """The session's rows in this conversation, its predecessors' included."""
     conversation = loaded.peeked(key_of(where))
-    number = loaded.get(NAME, (scope, session))
-    if conversation is None or number is None:
+    if conversation is None:
+        return Needs()
+    number = loaded.get(NAME, (conversation.ref.scope_id, session))
+    if number is None:
         return Needs()
     return Needs(rows=[(SESSION, number)], hold=[(MEMBER, (conversation.id, number))])
 
 
 def member_of(
-    draft: Draft, conversation: Conversation, scope: str, name: str, now: datetime
+    draft: Draft, conversation: Conversation, name: str, now: datetime, *, caller: Caller
 ) -> tuple[Session, Membership]:
-    """A session and its active membership. Raises `MembershipNotFound`.
+    """A session of the conversation's scope, and its active membership.
 
-    While a `reassign` moves its rows, the predecessor's membership counts.
+    While a `reassign` moves its rows, the predecessor's membership counts. Raises
+    `MembershipNotFound`; to a session that never was a member there is no such conversation, else
+    it could try out which there are (law 5).
     """
-    session = session_named(draft, scope, name)
-    for number in (session.id, *session.predecessors):
+    session = session_named(draft, conversation.ref.scope_id, name)
+    numbers = (session.id, *session.predecessors)
+    for number in numbers:
         member = active_member(draft, conversation, number, now)
         if member is not None:
             return session, member
+    never = all(draft.get(MEMBER, (conversation.id, number)) is None for number in numbers)
+    if never and isinstance(caller, SessionCaller):
+        raise NotFound("there is no such conversation.")
     raise MembershipNotFound(f"({name!r} in {conversation.ref})", session_id=name)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from threadline.core.draft import Draft
-from threadline.core.errors import MembershipNotFound
+from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import public
 from threadline.core.model import (
     CONTROLLER,
@@ -21,6 +21,7 @@ from threadline.core.model import (
     Policy,
     Reason,
     Session,
+    SessionCaller,
 )
 from threadline.core.ports import (
     CONVERSATION,
@@ -109,7 +110,7 @@ class _About(Story[Member]):
 
     def more(self, loaded: Loaded) -> Needs:
         """The membership, locked."""
-        return membership_rows(loaded, self.where, self.scope, self.session)
+        return membership_rows(loaded, self.where, self.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,7 @@ class Join(_About):
         """See `rules.membership.join`."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = ensure_session(draft, self.scope, self.session, now)
+        session = ensure_session(draft, conversation.ref.scope_id, self.session, now)
         conversation, member = seat(
             draft, conversation, session.id, by=self.reason, policy=self.policy, now=now
         )
@@ -145,8 +146,10 @@ class Leave(_About):
         """`group` takes the handles with it, `binding` the binding; eviction both."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = session_named(draft, self.scope, self.session)
+        session = session_named(draft, conversation.ref.scope_id, self.session)
         member = draft.get(MEMBER, (conversation.id, session.id))
+        if member is None and isinstance(self.caller, SessionCaller):
+            raise NotFound("there is no such conversation.")
         if member is None or (member.closed_at is not None and not self.evict):
             raise MembershipNotFound(f"({self.session!r} in {conversation.ref})")
         if self.evict or self.reason in (None, Reason.GROUP):
@@ -174,7 +177,7 @@ class Update(_About):
         """Only this clears an override."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session, member = member_of(draft, conversation, self.scope, self.session, now)
+        session, member = member_of(draft, conversation, self.session, now, caller=self.caller)
         after = member
         if not isinstance(self.override, Keep):
             after = replace(after, override=self.override)
@@ -198,7 +201,7 @@ class ReadMember(_About):
         """Raises `MembershipNotFound` where there is none."""
         draft = Draft(loaded)
         conversation = found(loaded, self.where, self.caller)
-        session, member = member_of(draft, conversation, self.scope, self.session, now)
+        session, member = member_of(draft, conversation, self.session, now, caller=self.caller)
         return Changes(), shown(member, conversation, session.name, now)
 
 

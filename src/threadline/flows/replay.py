@@ -125,14 +125,14 @@ class ReadBackfill(Story[Backfill]):
 
     def more(self, loaded: Loaded) -> Needs:
         """The membership."""
-        needs = membership_rows(loaded, self.where, self.scope, self.session)
+        needs = membership_rows(loaded, self.where, self.session)
         return Needs(rows=[*needs.rows, *needs.hold])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Backfill]:
         """Judge the membership and cut the slice on one committed state (laws 5 and 6)."""
         draft = Draft(loaded)
         conversation = found(loaded, self.where, self.caller)
-        session, member = member_of(draft, conversation, self.scope, self.session, now)
+        session, member = member_of(draft, conversation, self.session, now, caller=self.caller)
         hydration.refuse_gated(conversation)
         start = visibility.cursor(member, conversation, now)
         if self.after is not None:
@@ -208,13 +208,13 @@ class Acknowledge(Story[Membership]):
 
     def more(self, loaded: Loaded) -> Needs:
         """The membership, locked."""
-        return membership_rows(loaded, self.where, self.scope, self.session)
+        return membership_rows(loaded, self.where, self.session)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Membership]:
         """See `rules.visibility.ack`."""
         draft = Draft(loaded)
         conversation = found(loaded, self.where, self.caller)
-        _, member = member_of(draft, conversation, self.scope, self.session, now)
+        _, member = member_of(draft, conversation, self.session, now, caller=self.caller)
         hydration.refuse_gated(conversation)
         after = visibility.ack(member, self.sequence, conversation=conversation, now=now)
         if after is not member:
@@ -249,7 +249,8 @@ class ReadLag(Story[Lag]):
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Lag]:
         """One bounded count."""
         conversation = found(loaded, self.where, self.caller)
-        _, member = member_of(Draft(loaded), conversation, self.scope, self.session, now)
+        draft = Draft(loaded)
+        _, member = member_of(draft, conversation, self.session, now, caller=self.caller)
         cursor = visibility.cursor(member, conversation, now)
         live_only = 1 if visibility.live_only(member, conversation, now) else 0
         [(unread,)] = loaded.page(Page(LAG, (conversation.id, cursor, live_only, member.session)))

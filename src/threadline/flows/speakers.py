@@ -105,13 +105,13 @@ class Bind(Story[Bound]):
 
     def more(self, loaded: Loaded) -> Needs:
         """The membership, locked."""
-        return membership_rows(loaded, self.where, self.scope, self.session)
+        return membership_rows(loaded, self.where, self.session)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bound]:
         """Raises `BindingConflict` where another session holds it."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = ensure_session(draft, self.scope, self.session, now)
+        session = ensure_session(draft, conversation.ref.scope_id, self.session, now)
         old = conversation.about.binding
         about = binding.bind(
             conversation.about,
@@ -350,13 +350,13 @@ class PutParticipant(Story[Seat]):
 
     def more(self, loaded: Loaded) -> Needs:
         """The membership, locked."""
-        return membership_rows(loaded, self.where, self.scope, self.session)
+        return membership_rows(loaded, self.where, self.session)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Seat]:
         """A handle is unique in its group, folded; moving it moves the group grant (F3)."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = ensure_session(draft, self.scope, self.session, now)
+        session = ensure_session(draft, conversation.ref.scope_id, self.session, now)
         handle = checked_handle(self.handle)
         old = draft.get(PARTICIPANT, (conversation.id, fold(handle)))
         if old is not None and fold(old.handle) != fold(handle):

@@ -352,6 +352,12 @@ class Batch:
             # Followers come as several rows of one key, everything else as one.
             before = known[key] if noun is FOLLOWERS else None
             known[key] = value if before is None else before + value
+        if noun is FOLLOWERS:
+            # What this batch decided already and has not saved yet.
+            asked = set(missing)
+            for revision in self._dirty.revisions:
+                if revision[:2] in asked:
+                    known[revision[:2]] = (*(known[revision[:2]] or ()), revision[2:])
 
     def _ask(self, page: Page[Any]) -> Generator[Operation, list[Row], None]:
         args = page.args

@@ -86,7 +86,10 @@ async def open_postgres(
 
 
 class PostgresStore:
-    """See `core.ports.Store`. Made by `open_postgres`."""
+    """See `core.ports.Store`. Made by `open_postgres`.
+
+    `batches` counts its commits, `batched` the stories in them.
+    """
 
     kind: ClassVar[str] = "postgres"
 
@@ -109,6 +112,8 @@ class PostgresStore:
         self._texts = statements("postgres")
         self._waiting: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
+        self.batches = 0
+        self.batched = 0
         self._closed = False
         self._down = False
         self._loop = asyncio.get_running_loop()
@@ -210,6 +215,8 @@ class PostgresStore:
             raise _InDoubt(batch) from error
         for item, answer in zip(items, answers, strict=True):
             item.answer = answer
+        self.batches += 1
+        self.batched += len(items)
         return batch
 
     async def _connected(self) -> asyncpg.Connection:

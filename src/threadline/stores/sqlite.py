@@ -11,6 +11,7 @@ How the file is locked, looked at and migrated before that is in `sqlite_file.py
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -56,6 +57,8 @@ _INFRASTRUCTURE = (
     apsw.CantOpenError,
     apsw.NoMemError,
 )
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SYNC_FAILED = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 
 
 def now() -> datetime:
@@ -84,7 +87,10 @@ def translated(error: Exception) -> ThreadlineError:
 
 
 class SqliteStore:
-    """See `core.ports.Store`. Made by `open_sqlite`."""
+    """See `core.ports.Store`. Made by `open_sqlite`.
+
+    `batches` counts its commits, `batched` the stories in them.
+    """
 
     kind: ClassVar[str] = "sqlite"
 
@@ -112,8 +118,12 @@ class SqliteStore:
         self._flushing = False
         self._asked: deque[Waiting] = deque()
         self._asking = False
+        self.batches = 0
+        self.batched = 0
         self._closed = False
         self._broken: ThreadlineError | None = None
+        self._logged = 0
+        self._errno = 0
         self._loop = asyncio.get_running_loop()
         self._local = threading.local()
         self._connections: list[apsw.Connection] = []
@@ -130,7 +140,7 @@ class SqliteStore:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.execute(f"pragma synchronous={self._synchronous}")
         connection.execute("pragma secure_delete=on")
-        connection.execute(f"pragma wal_autocheckpoint={CHECKPOINT_PAGES}")
+        connection.execute("pragma wal_autocheckpoint=0")
         connection.execute("pragma cache_size=-65536")
         connection.execute("pragma temp_store=memory")
         self._connections.append(connection)
@@ -147,7 +157,12 @@ class SqliteStore:
             self._writer.close()
             raise
         self._release = release
+        self._writer.set_wal_hook(self._grown)
         self._thread.start()
+
+    def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._logged = pages
+        return apsw.SQLITE_OK
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -194,10 +209,7 @@ class SqliteStore:
                 raise self._broken
             rung = self._commit(items)
         except _INFRASTRUCTURE as error:
-            answer = translated(error)
-            if isinstance(error, apsw.IOError):
-                # A disk that failed to sync once may have dropped the pages: never try again.
-                self._broken = answer
+            answer = self._fault(error)
             for item in items:
                 item.answer = answer
         except ThreadlineError as error:
@@ -211,6 +223,30 @@ class SqliteStore:
             items[0].answer = self._park(items[0].story, error)
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._answer, items, *rung)
+        if self._logged >= CHECKPOINT_PAGES:
+            self._checkpoint()
+
+    def _fault(self, error: Exception) -> ThreadlineError:
+        """What a driver's error means for its stories, and for this store from now on."""
+        answer = translated(error)
+        if isinstance(error, apsw.IOError):
+            synced = getattr(error, "extendedresult", 0) not in _SYNC_FAILED
+            if synced and self._errno in _NO_SPACE:
+                # A quota or a limit: SQLite says "full" for a full disk only.
+                return translated(apsw.FullError())
+            # A disk that failed to sync once may have dropped the pages: never try again.
+            self._broken = answer
+        return answer
+
+    def _checkpoint(self) -> None:
+        """Move the log into the database. SQLite's own checkpoints keep quiet about a failed sync,
+        and the next one would find nothing to sync: that would lose what was answered."""
+        self._logged = 0
+        try:
+            self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            self._errno = self._writer.system_errno
+            self._fault(error)
 
     def _commit(self, items: list[Waiting]) -> tuple[set[int], set[int]]:
         execute = self._writer.execute
@@ -220,11 +256,14 @@ class SqliteStore:
             answers = self._drive(self._writer, batch.work([item.story for item in items]))
             execute("commit")
         except BaseException:
+            self._errno = self._writer.system_errno
             self._cache.forget()
             if not self._writer.get_autocommit():
                 execute("rollback")
             raise
         self._cache.trim()
+        self.batches += 1
+        self.batched += len(items)
         for item, answer in zip(items, answers, strict=True):
             item.answer = answer
         return batch.conversations, batch.sessions
@@ -253,7 +292,7 @@ class SqliteStore:
             with self._writer:
                 self._writer.execute(self._texts["parked.add"].sql, row)
         except Exception as second:
-            return translated(second)
+            return self._fault(second)
         return StoreUnavailable(f"the message was parked: {error}", parked=row[0])
 
     def _answer(self, items: list[Waiting], conversations: set[int], sessions: set[int]) -> None:
@@ -369,6 +408,8 @@ class SqliteStore:
         self._tokens.put(False)
         await asyncio.to_thread(self._thread.join)
         self._readers.shutdown()
-        for connection in self._connections:
-            connection.close()
-        self._release()
+        try:
+            for connection in self._connections:
+                connection.close()
+        finally:
+            self._release()

@@ -34,12 +34,17 @@ START_SECONDS = 60.0
 class PostgresServer:
     """One server with a folder of its own. Made by `postgres_server`."""
 
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, str], preload: Path | None = None
+    ) -> None:
         self._folder = folder
         self._data = folder / "data"
         self._settings = SETTINGS | settings
         self._process: subprocess.Popen[Any] | None = None
-        self._as: dict[str, Any] = {"cwd": folder, "env": {"PATH": os.defpath, "LC_ALL": "C"}}
+        environment = {"PATH": os.defpath, "LC_ALL": "C"}
+        if preload is not None:
+            environment["LD_PRELOAD"] = str(preload)
+        self._as: dict[str, Any] = {"cwd": folder, "env": environment}
         if os.geteuid() == 0:
             user = pwd.getpwnam(UNPRIVILEGED)
             self._as |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
@@ -129,11 +134,14 @@ def _free_port() -> int:
 
 
 @contextmanager
-def postgres_server(**settings: str) -> Iterator[PostgresServer]:
-    """Run a PostgreSQL 18 of one's own; it and its folder are gone afterwards."""
+def postgres_server(*, preload: Path | None = None, **settings: str) -> Iterator[PostgresServer]:
+    """Run a PostgreSQL 18 of one's own; it and its folder are gone afterwards.
+
+    `preload` is a library it is started with, such as one that makes its disk slower.
+    """
     folder = Path(tempfile.mkdtemp(prefix="threadline-pg-"))
     try:
-        server = PostgresServer(folder, settings)
+        server = PostgresServer(folder, settings, preload)
         try:
             server.make()
             server.start()

@@ -1,0 +1,68 @@
+"""Every promise of a finished capability has a test, and the check of that can fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def citing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What both scripts share."""
+    spec = importlib.util.spec_from_file_location("citing", ROOT / "scripts" / "citing.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "citing", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cited(*ids: str, outcome: str = "passed") -> dict[str, Any]:
+    """A test as it was reported."""
+    return {"cites": list(ids), "outcome": outcome}
+
+
+@pytest.mark.parametrize("script", ["acceptance", "cases"])
+def test_nothing_that_is_finished_lacks_a_test(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, f"scripts/{script}.py", "--collect-only"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tests", "ran", "wrong"),
+    [
+        ({"t1": cited("A1"), "t2": cited("A1")}, True, ""),
+        ({}, True, "A1 has no test"),
+        ({}, False, "A1 has no test"),
+        ({"t1": cited("A1"), "t2": cited("A1", outcome="failed")}, True, "A1 is not proven: t2"),
+        ({"t1": cited("A1", outcome="skipped")}, True, "A1 is not proven: t1"),
+        ({"t1": cited("A1", outcome="")}, True, "A1 is not proven: t1"),
+        ({"t1": cited("A1", outcome="")}, False, ""),
+        ({"t1": cited("A1"), "t2": cited("Z9")}, True, "t2 cites Z9"),
+    ],
+)
+def test_what_is_finished_and_not_proven_is_named(
+    citing: ModuleType, tests: dict[str, Any], ran: bool, wrong: str
+) -> None:
+    promises = [citing.Promise("A1", "ledger", "one"), citing.Promise("H1", "later", "two")]
+
+    sentences = citing.judge(promises, tests, {"ledger"}, ran=ran)
+
+    assert len(sentences) == bool(wrong)
+    assert all(sentence.startswith(wrong) for sentence in sentences)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import mailbox
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,21 @@ COUNTED = ("discord", "irc", "slack", "telegram", "whatsapp")
 
 
 def expected(name: str) -> int:
-    """How many messages an export holds, each counted once."""
+    """How many messages an export holds, each id counted once."""
     row = ROWS[name]
-    if not name.startswith("mbox"):
-        return int(row.get("unique_messages", row["messages"]))
-    box = mailbox.mbox(DATA / "exports" / name, create=False)
-    ids = Counter(str(mail["message-id"]).strip() for mail in box if mail["message-id"])
-    box.close()
-    return int(row["messages"]) - sum(count - 1 for count in ids.values())
+    count = int(row.get("unique_messages", row["messages"]))
+    ids: list[str] = []
+    if name.startswith("mbox"):
+        box = mailbox.mbox(DATA / "exports" / name, create=False)
+        ids = [str(mail["message-id"]).strip() for mail in box if mail["message-id"]]
+        box.close()
+    elif name.startswith("matrix") and name.endswith(".jsonl"):
+        # A library's samples: two different messages share an event id.
+        lines = (DATA / "exports" / name).read_text().splitlines()
+        events = [json.loads(line)["body"] for line in lines]
+        told = [it for it in events if isinstance(it, dict) and it.get("type") == "m.room.message"]
+        ids = [event["event_id"] for event in told]
+    return count - (len(ids) - len(set(ids)))
 
 
 async def imported(line: Threadline, name: str) -> Summary:
@@ -95,7 +101,6 @@ async def test_an_export_imports_to_its_counts_and_again_to_nothing(
         if record.event is Event.MESSAGE and record.copied_from is None
     ]
     assert len(said) == expected(name)
-    assert len({(record.id_space, record.message_id) for record in said}) <= len(said)
     assert (first.refused, first.failed, second.written) == (0, "", 0)
     assert second.known == first.written + first.known
     assert len(once) == first.conversations + first.threads

@@ -47,6 +47,7 @@ class Came:
     records: int = 0
     known: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
 
     def add(self, summary: Summary) -> None:
         """Count one file."""
@@ -57,12 +58,15 @@ class Came:
         self.records += summary.written
         self.known += summary.known
         self.skipped.update(summary.tally.skipped)
+        self.problems += summary.tally.problems
         if summary.refused:
             self.skipped["refused by the ledger"] += summary.refused
 
     def left_out(self) -> list[str]:
         """What was not written, or written with a doubt, and why."""
         reasons = [f"{count} × {reason}" for reason, count in self.skipped.most_common()]
+        if self.problems:
+            reasons.append(f"the first that was malformed: {self.problems[0]}")
         if self.known:
             reasons.insert(0, f"{self.known} × an id that came before; kept once")
         return reasons

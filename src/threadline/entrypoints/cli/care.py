@@ -1,0 +1,160 @@
+"""Commands that look after the ledger: search, doctor, demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from threadline.entrypoints.cli.door import Exit, Line, act, leave, settings_of
+from threadline.entrypoints.cli.options import Json, Limit, Scope, Store
+from threadline.entrypoints.cli.shown import (
+    at,
+    console,
+    exactly,
+    how_many,
+    inert,
+    place_text,
+    plain,
+    record_of,
+    say,
+    transcript,
+    write_json,
+)
+
+
+def search(
+    query: Annotated[
+        str, typer.Argument(metavar="WORDS", show_default=False, help="All words have to be there.")
+    ],
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", metavar="NAME", show_default=False, help="Only what this session may read."
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            "--after", metavar="PLACE", show_default=False, help="Go on where a page ended."
+        ),
+    ] = None,
+    limit: Limit = 20,
+    scope: Scope = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Find words in the transcripts, newest first.
+
+    \b
+    threadline search "build red"
+    threadline search manual --session helper --json
+    """
+
+    async def work(line: Line) -> None:
+        from threadline.flows.search import Now
+
+        # The index trails the transcripts; nobody else is at work here, so it catches up first.
+        now = await line.tl.store.read(Now())
+        await line.tl.search.catch_up()
+        found = await line.tl.search.find(
+            query, session=session, after=after, limit=limit, caller=line.caller
+        )
+        through = found.indexed_through or now
+        if as_json:
+            hits = [{**plain(one), "record": record_of(one.record)} for one in found.hits]
+            write_json({"hits": hits, "next": found.next, "indexed_through": plain(through)})
+            return
+        place = None
+        for hit in found.hits:
+            if place != hit.ref:
+                place = hit.ref
+                say(place_text(hit.ref, ""), "bold")
+            console().print(transcript([hit.record]))
+        if not found.hits:
+            say(f"Nothing with {inert(query)!r}. The index is complete up to {exactly(through)}.")
+        elif found.next is not None:
+            say(f"There are more: --after {found.next}", "dim")
+
+    act(work, store=store, scope=scope, as_json=as_json)
+
+
+def doctor(
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Also put right what may be: windows, expired, drifted."),
+    ] = False,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Examine the store and say what to do: damage, imports that hang, bindings to nobody.
+
+    Reads every record once. Ends with 0 where all is well, 1 where something is to be done, 5 where
+    the store is damaged, newer, or of another key.
+
+    \b
+    threadline doctor
+    threadline doctor --repair
+    """
+    from threadline.entrypoints.cli.health import Report, examine, outside
+
+    report = Report()
+
+    def look() -> int:
+        outside(report, settings_of(store))
+        return 0
+
+    leave(look, as_json=as_json)
+
+    async def work(line: Line) -> int:
+        await examine(report, line, repair=repair)
+        if as_json:
+            write_json(report.plain())
+        else:
+            for one in report.facts:
+                console().print(f"{one.name:<12}{inert(one.value)}", soft_wrap=True)
+            for finding in report.findings:
+                console().print()
+                say(f"{'DAMAGE' if finding.is_damage else 'To do'}: {inert(finding.what)}", "bold")
+                say(f"  {finding.advice}")
+            if not report.findings:
+                say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
+            for one in report.repaired:
+                say(f"Repaired: {inert(one)}")
+        return report.code
+
+    act(work, store=store, as_json=as_json)
+
+
+def demo(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where its store is made; left out, a new temporary folder.",
+        ),
+    ] = None,
+    exports: Annotated[
+        Path | None,
+        typer.Option(
+            "--exports",
+            metavar="FOLDER",
+            show_default=False,
+            help="Export files to import; left out, those of the checkout, else a small sample.",
+        ),
+    ] = None,
+) -> None:
+    """See the whole story in half a minute, on a store of its own.
+
+    Real conversations are imported, sessions read them each by its own policy, a speaker is chosen,
+    a process is killed in the middle of its work, and everything is still there.
+    """
+    from threadline.entrypoints.cli.demo import demo as tell
+
+    leave(lambda: tell(folder, exports))
+
+
+__all__ = ["Exit", "at", "demo", "doctor", "search"]

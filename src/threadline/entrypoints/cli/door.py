@@ -1,0 +1,239 @@
+"""How every command gets in and out: settings, the store, exit codes, and what an error looks like.
+
+Nothing ends in a traceback. A refusal is one sentence and, where it helps, one more that says what
+to do; with `--json` it is one JSON object on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from threadline.app import Threadline
+    from threadline.config import Settings
+    from threadline.core.errors import ThreadlineError
+    from threadline.core.model import Controller
+
+BUSY_PATIENCE = 2.0
+BUSY_PAUSE = 0.05
+
+
+class Exit(IntEnum):
+    """What an exit code means."""
+
+    OK = 0
+    REFUSED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    UNAVAILABLE = 4
+    DAMAGED = 5
+    DEFECT = 70
+    INTERRUPTED = 130
+
+
+ADVICE = {
+    "kind_mismatch": "Leave --kind out, or give the kind that is stored.",
+    "membership_not_found": "Join it first: threadline join REF SESSION",
+    "session_not_found": "`threadline sessions` lists those there are; `threadline join` makes one.",
+    "session_retired": "Choose another name.",
+    "hydration_pending": "It ends by itself; `threadline show REF` says how far it is.",
+    "history_swept": "Import it into a conversation of its own: --conversation ID",
+    "stale_token": "Import the file again; what is known already is skipped.",
+    "binding_conflict": "End that binding first: threadline bind REF --end",
+    "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
+    "outcome_unknown": "Look whether it is there before you try again.",
+    "store_full": "Free some space and try again; nothing was half-written.",
+    "store_damaged": "Restore a backup, or name the right file with --store.",
+    "wrong_key": "Settings that name it: THREADLINE_KEY_FILE, THREADLINE_HOME.",
+}
+
+
+def exit_code(error: ThreadlineError) -> Exit:
+    """What a refusal ends the program with."""
+    from threadline.core import errors
+
+    match error:
+        case errors.NotFound():
+            return Exit.NOT_FOUND
+        case errors.InvalidInput() | errors.ConfigError():
+            return Exit.USAGE
+        case (
+            errors.StoreUnavailable()
+            | errors.StoreBusy()
+            | errors.StoreFull()
+            | errors.OutcomeUnknown()
+        ):
+            return Exit.UNAVAILABLE
+        case errors.StoreDamaged() | errors.SchemaNewer() | errors.WrongKey():
+            return Exit.DAMAGED
+        case _:
+            return Exit.REFUSED
+
+
+def settings_of(store: str | None = None, scope: str | None = None) -> Settings:
+    """The settings of the environment, with what was said on the command line."""
+    from dataclasses import replace
+
+    from threadline.config import Settings
+
+    found = Settings.load(os.environ)
+    if store is not None:
+        found = replace(found, store=store)
+    return found if scope is None else replace(found, scope=scope)
+
+
+class Line:
+    """A command that has the store open: the library, who asks, and what to say back."""
+
+    def __init__(self, tl: Threadline, settings: Settings) -> None:
+        self.tl = tl
+        self.settings = settings
+
+    @property
+    def caller(self) -> Controller:
+        """Whoever may open the store may do everything in the scope."""
+        from threadline.core.model import Controller
+
+        return Controller(self.settings.scope)
+
+    def where(self, text: str) -> tuple[Any, Controller]:
+        """A ref or a conversation's id as it was typed or pasted, and who asks for it there.
+
+        A ref without `?scope=` is of the scope of the settings. Raises `InvalidConversation`.
+        """
+        from dataclasses import replace
+
+        from threadline.core.model import ConversationRef, Controller
+
+        if "/" not in text:
+            return text, self.caller
+        ref = ConversationRef.parse(text)
+        if "?scope=" not in text:
+            ref = replace(ref, scope_id=self.settings.scope)
+        return ref, Controller(ref.scope_id)
+
+
+def act(
+    work: Callable[[Line], Awaitable[int | None]],
+    *,
+    store: str | None = None,
+    scope: str | None = None,
+    as_json: bool = False,
+    make: bool = False,
+    indexing: bool = False,
+) -> None:
+    """Open the store, do the work, and leave with the code that fits.
+
+    `make` allows a SQLite file that is not there yet; without it that is an error, so that a typing
+    mistake does not begin a new store.
+    """
+
+    async def opened() -> int | None:
+        settings = settings_of(store, scope)
+        async with AsyncExitStack() as stack:
+            tl = await enter(stack, settings, make=make, indexing=indexing)
+            return await work(Line(tl, settings))
+
+    leave(lambda: asyncio.run(opened()), as_json=as_json)
+
+
+async def enter(
+    stack: AsyncExitStack,
+    settings: Settings,
+    *,
+    make: bool = False,
+    indexing: bool = False,
+    patience: float = BUSY_PATIENCE,
+) -> Threadline:
+    """Open the store. A file that another command holds is waited for a moment."""
+    from threadline.app import Threadline
+    from threadline.core.errors import ConfigError, StoreBusy, StoreUnavailable
+
+    url = settings.url
+    file = sqlite_file(url)
+    if file is not None and not file.exists() and not make:
+        raise StoreUnavailable(
+            f"there is no store at {file} yet. Make it with `threadline init`, or name another "
+            "with --store or THREADLINE_STORE.",
+            store=url,
+        )
+    key_file = settings.key_file or (None if file is not None else settings.folder / "key")
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return await stack.enter_async_context(
+                Threadline.open(url, key_file=key_file, indexing=indexing)
+            )
+        except StoreBusy:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(BUSY_PAUSE)
+        except ModuleNotFoundError as missing:
+            raise ConfigError(
+                f"{missing.name} is not installed. Run: pip install 'threadline[postgres]'"
+            ) from None
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite store, None for any other store."""
+    if not url.startswith("sqlite:"):
+        return None
+    return Path(url.removeprefix("sqlite:")).expanduser()
+
+
+def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
+    """Do the work and end the program with the code that fits; never with a traceback."""
+    from threadline.core.errors import ThreadlineError
+
+    try:
+        code = work() or Exit.OK
+        sys.stdout.flush()
+    except ThreadlineError as error:
+        code = exit_code(error)
+        _complain(error.code, str(error), ADVICE.get(error.code, ""), error.facts, as_json, code)
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does; the interpreter must not try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.OK
+    except OSError as error:
+        code = Exit.UNAVAILABLE
+        name = "store_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "os_error"
+        _complain(name, str(error), ADVICE.get(name, ""), {}, as_json, code)
+    except typer.Exit:
+        raise
+    except Exception as error:
+        code = Exit.DEFECT
+        if os.environ.get("THREADLINE_TRACE"):
+            traceback.print_exc()
+        advice = "This is a defect of threadline. THREADLINE_TRACE=1 shows where; please report it."
+        _complain("defect", f"{type(error).__name__}: {error}", advice, {}, as_json, code)
+    if code:
+        raise typer.Exit(int(code))
+
+
+def _complain(
+    name: str, message: str, advice: str, facts: dict[str, Any], as_json: bool, code: int
+) -> None:
+    from threadline.entrypoints.cli.shown import inert, write_json
+
+    if as_json:
+        said = {"error": name, "message": message, "exit": int(code), "facts": facts}
+        write_json({**said, "advice": advice} if advice else said, error=True)
+        return
+    sys.stderr.write(f"threadline: {inert(message)}\n")
+    if advice:
+        sys.stderr.write(f"            {advice}\n")

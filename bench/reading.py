@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from statistics import median, quantiles
 
@@ -28,6 +28,7 @@ ACK_ROOMS = 10
 SPREAD_ROOMS = 50
 APPENDS_A_SECOND = 200
 CROWD_APPENDS_A_SECOND = 20
+HANDED_SECONDS = 60.0
 
 
 async def rows(sites: Sites, sizes: Sizes) -> list[Row]:
@@ -137,8 +138,8 @@ async def _latency(
         for number in range(rooms):
             await line.inbound.receive(said(room(number), number))
         seats = await _seat(line, sizes.readers, rooms)
-        ready = asyncio.Event()
-        waiting, delays = len(seats), []
+        ready, handed = asyncio.Event(), asyncio.Event()
+        waiting, delays, expected = len(seats), [], 0
         begun: dict[str, float] = {}
 
         async def reader(name: str) -> None:
@@ -150,6 +151,8 @@ async def _latency(
                         ready.set()
                 elif isinstance(item, Handed) and item.record.message_id in begun:
                     delays.append(time.perf_counter() - begun[item.record.message_id])
+                    if len(delays) == expected:
+                        handed.set()
 
         readers = [asyncio.create_task(reader(name)) for name, _ in seats]
         await ready.wait()
@@ -157,7 +160,8 @@ async def _latency(
             async with _appending(line, rooms, rate, 10**6) as begun:
                 await asyncio.sleep(sizes.reading_seconds)
             expected = len(begun) * (len(seats) // rooms)
-            await _until(lambda: len(delays) >= expected)
+            if len(delays) < expected:
+                await asyncio.wait_for(handed.wait(), HANDED_SECONDS)
         for task in readers:
             task.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
@@ -175,12 +179,6 @@ async def _latency(
             target=target if site.disk != SLOW else None,
         ),
     ]
-
-
-async def _until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not done():
-            await asyncio.sleep(0.01)
 
 
 async def _backfill(site: Site, sizes: Sizes) -> list[Row]:

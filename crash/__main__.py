@@ -15,6 +15,10 @@ from pathlib import Path
 from crash import full, kills, postgres, power, steps
 from crash.outcome import Outcome, as_json, from_json, save, table
 
+# Counts bound the work; the seconds are there so that a busy machine still comes to an end.
+CAP = 120.0
+LONG_CAP = 900.0
+
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -31,8 +35,8 @@ class Kind:
 KINDS = {
     "random": Kind(
         "kill -9 at random moments",
-        lambda it: kills.run(it, cycles=2_000, seconds=240),
-        lambda it: kills.run(it, cycles=150, seconds=12),
+        lambda it: kills.run(it, cycles=1_500, seconds=LONG_CAP),
+        lambda it: kills.run(it, cycles=80, seconds=CAP),
         lanes=2,
     ),
     "steps": Kind(
@@ -42,13 +46,14 @@ KINDS = {
     ),
     "power": Kind(
         "power cut, any part of the unsynced",
-        lambda it: power.run(it, states=20_000, seconds=240, rounds=8),
-        lambda it: power.run(it, states=2_000, seconds=10),
+        lambda it: power.run(it, states=10_000, seconds=LONG_CAP, rounds=8),
+        lambda it: power.run(it, states=1_600, seconds=CAP),
+        lanes=2,
     ),
     "power-control": Kind(
         "the same with synchronous=NORMAL",
-        lambda it: power.control(it, states=2_000, seconds=60),
-        lambda it: power.control(it, states=300, seconds=5),
+        lambda it: power.control(it, states=2_000, seconds=LONG_CAP),
+        lambda it: power.control(it, states=200, seconds=CAP),
     ),
     "full": Kind(
         "disk full at every write, sync failed",
@@ -66,7 +71,9 @@ KINDS = {
 def main() -> int:
     """Exit status 0 where nothing was violated."""
     parser = argparse.ArgumentParser(prog="python -m crash", description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[[], *KINDS][1:], help="all where none is named")
+    parser.add_argument(
+        "kinds", nargs="*", choices=[[], *KINDS][1:], help="all where none is named"
+    )
     parser.add_argument("--seed", type=int, help="as an earlier run printed it")
     parser.add_argument("--slice", action="store_true", help="a few seconds of each")
     parser.add_argument("--json", action="store_true", help="one kind, here; results as JSON")

@@ -48,11 +48,11 @@ class Disk(apsw.VFS):
         self._watch = watch
         super().__init__(self.name, "")
 
-    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         """Open through the watch."""
         return _File(self._watch, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         """Remove through the watch."""
         self._watch.delete(PurePath(filename).name, syncdir)
         super().xDelete(filename, syncdir)
@@ -66,15 +66,15 @@ class _File(apsw.VFSFile):
         watch.create(self._name)
         super().__init__("", name, flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         self._watch.write(self._name, offset, data)
         super().xWrite(data, offset)
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:
         self._watch.truncate(self._name, newsize)
         super().xTruncate(newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         self._watch.sync(self._name)
         super().xSync(flags)
         self._watch.synced(self._name)

@@ -31,9 +31,7 @@ class Life:
     code: int
 
 
-def live(
-    work: Callable[[int], None], seconds: float | None = None, *, after: bytes = b""
-) -> Life:
+def live(work: Callable[[int], None], seconds: float | None = None, *, after: bytes = b"") -> Life:
     """Run `work(pipe)` in a child; `kill -9` it after so many seconds unless it ended before.
 
     The seconds count from when it says `after`, where that is given.

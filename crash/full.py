@@ -52,6 +52,12 @@ class Filling(Steps):
             raise apsw.FullError("no space left on this disk")
 
 
+class SyncFailed(apsw.IOError):
+    """What SQLite is told by a disk that failed to sync."""
+
+    extendedresult = apsw.SQLITE_IOERR_FSYNC
+
+
 class Failing(Steps):
     """The chosen sync fails, the later ones do not: as on a disk that dropped what it had."""
 
@@ -63,9 +69,7 @@ class Failing(Steps):
 
     def _fail(self) -> None:
         self.met = True
-        error = apsw.IOError("the disk failed to sync")
-        error.extendedresult = apsw.SQLITE_IOERR_FSYNC
-        raise error
+        raise SyncFailed("the disk failed to sync")
 
     def step(self) -> None:
         """See `Steps`."""
@@ -77,7 +81,9 @@ class Failing(Steps):
 
 
 @asynccontextmanager
-async def opened(folder: Path, vfs: str | None, indexing: bool = False) -> AsyncIterator[Threadline]:
+async def opened(
+    folder: Path, vfs: str | None, indexing: bool = False
+) -> AsyncIterator[Threadline]:
     """The store in a folder, on this disk."""
     url = f"sqlite:{folder / STORE}"
     async with Threadline.open(url, key=KEY, limits=LIMITS, vfs=vfs, indexing=indexing) as line:

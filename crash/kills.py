@@ -93,7 +93,9 @@ def _store(
         # Now and then it dies while it opens; else so long after it could work.
         working = chance.random() > 0.15
         length = chance.random() * (longest if working else 0.01)
-        life = live(a_life(path, ledger, f"{number}.", seed), length, after=READY if working else b"")
+        life = live(
+            a_life(path, ledger, f"{number}.", seed), length, after=READY if working else b""
+        )
         ledger.take_bytes(life.written)
         outcome.acknowledged += ledger.acknowledged - told
         if not life.killed:

@@ -144,7 +144,7 @@ class Judge:
         self.ids = {(row[0], bytes(row[1])): row[2] for row in rows.ids}
         self.holds = {(row[0], bytes(row[1])): row[2] for row in rows.holds}
         self.members = {(row[0], row[1]): (row[2], row[3], _member(row[5])) for row in rows.members}
-        self.names = dict(rows.names)
+        self.names: dict[str, int] = {row[0]: row[1] for row in rows.names}
         self.called = {row[0]: row[1] for row in rows.sessions}
         self.sessions = {row[0]: _session(row[2]) for row in rows.sessions}
 
@@ -349,9 +349,15 @@ class Judge:
         return CHIEF if session == self.chief() else name
 
     def settle(self, ledger: Ledger) -> None:
-        """After a death: what was in flight has happened, or it has not."""
+        """After a death: what was in flight has happened, or it has not.
+
+        A window that was closing is closed by whoever comes by.
+        """
         for key in ledger.allowed:
             ledger.allowed[key] = {self.value(key)}
+            about = self.abouts.get(self.number.get(key.partition(" ")[2], -1))
+            if key.startswith("window") and about and about.window and about.window.closing:
+                ledger.allowed[key].add(None)
 
 
 def violations(rows: Rows, codec: Codec, ledger: Ledger) -> list[str]:

@@ -46,8 +46,14 @@ def table(outcomes: list[Outcome]) -> str:
     """The closing table, and below it what was found."""
     head = ("what", "states", "acknowledged", "violations", "seconds", "seed")
     rows = [
-        (one.what, f"{one.states:,}", f"{one.acknowledged:,}", f"{one.violations:,}")
-        + (f"{one.seconds:.1f}", str(one.seed))
+        (
+            one.what,
+            f"{one.states:,}",
+            f"{one.acknowledged:,}",
+            f"{one.violations:,}",
+            f"{one.seconds:.1f}",
+            str(one.seed),
+        )
         for one in outcomes
     ]
     wide = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]

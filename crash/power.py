@@ -171,15 +171,13 @@ class Machine:
                 (folder / name).write_bytes(content)
 
 
-async def _work(folder: Path, log: Log, seed: int, synchronous: str, rounds: int) -> None:
+async def _work(folder: Path, log: Log, seed: int, rounds: int, options: dict[str, Any]) -> None:
     """Open a new store on a watched disk, work, checkpoint now and then, close, open again."""
     disk = Disk(log)
     journal = Journal(into=log)
     for life in range(2):
-        async with Threadline.open(
-            f"sqlite:{folder / STORE}", key=KEY, limits=LIMITS, vfs=disk.name,
-            synchronous=synchronous,
-        ) as line:  # fmt: skip
+        url = f"sqlite:{folder / STORE}"
+        async with Threadline.open(url, key=KEY, limits=LIMITS, vfs=disk.name, **options) as line:
             ledger = Ledger()
             if life == 0:
                 await workload.prepare(line, journal)
@@ -246,10 +244,10 @@ def run(
     *,
     states: int,
     seconds: float,
-    synchronous: str = "FULL",
     rounds: int = 5,
+    **options: Any,
 ) -> None:
-    """So many rebuilt disks, as far as the time allows."""
+    """So many rebuilt disks, as far as the time allows; `options` go to the store."""
     chance = random.Random(outcome.seed)
     began = time.monotonic()
     logs = 0
@@ -259,8 +257,8 @@ def run(
             log = Log()
             (folder / "live").mkdir()
             (folder / "found").mkdir()
-            work = _work(folder / "live", log, chance.getrandbits(32), synchronous, rounds)
-            asyncio.run(work)
+            seed = chance.getrandbits(32)
+            asyncio.run(_work(folder / "live", log, seed, rounds, options))
             end = min(states, outcome.states + max(1, states // 4))
             _cut(outcome, log, folder / "found", chance, end, began + seconds)
     outcome.seconds = time.monotonic() - began

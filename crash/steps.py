@@ -45,9 +45,7 @@ async def opened(
         return datetime.now(UTC) + timedelta(minutes=ahead_minutes)
 
     url = f"sqlite:{folder / STORE}"
-    async with Threadline.open(
-        url, limits=LIMITS, clock=clock, vfs=vfs, indexing=False
-    ) as line:
+    async with Threadline.open(url, limits=LIMITS, clock=clock, vfs=vfs, indexing=False) as line:
         yield line
 
 

@@ -95,7 +95,8 @@ class Workload:
         self._numbers: dict[str, int] = {}
         known = [key for key, at in ledger.said.items() if at is not None]
         self._known = self._random.sample(known, min(len(known), 200))
-        self._chief = next(iter(ledger.allowed.get("chief", {f"{CHIEF}-0"})))
+        chief = next(iter(ledger.allowed.get("chief", {None})))
+        self._chief: str = chief or f"{CHIEF}-0"
         self._unanswered: list[list[tuple[str, str]]] = []
         self._going = asyncio.Event()
         self._going.set()
@@ -123,7 +124,9 @@ class Workload:
             self._seat,
             self._reassign,
         ]
-        await asyncio.gather(*(self._repeat(task, rounds) for task in tasks))
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(self._repeat(task, rounds))
 
     async def _repeat(self, task: Any, rounds: int | None) -> None:
         done = 0
@@ -171,10 +174,12 @@ class Workload:
             count = self._random.randint(1, self._batch)
             batch = [(self._random.choice(rooms), self._fresh("m")) for _ in range(count)]
             batch += self._random.sample(self._known, min(2, len(self._known)))
-        self._unanswered.append(batch)
-        answers = await self._line.inbound.receive_all([said(*one) for one in batch])
-        self._answered(batch, answers)
-        self._unanswered.remove(batch)
+        try:
+            answers = await self._line.inbound.receive_all([said(*one) for one in batch])
+            self._answered(batch, answers)
+        except ThreadlineError:
+            self._unanswered.append(batch)
+            raise
         self._known += batch[:2]
 
     def _answered(self, batch: Iterable[tuple[str, str]], answers: Iterable[Any]) -> None:
@@ -297,7 +302,10 @@ class Workload:
             key = f"window {room}"
             names = [self._fresh("h") for _ in range(self._random.randint(1, 12))]
             ref = ConversationRef.parse(room)
-            items = [Place(ref), *(said(room, name) for name in names)]
+            items: list[Place | InboundMessage] = [
+                Place(ref),
+                *(said(room, name) for name in names),
+            ]
             self._journal.attempt(key, True)
             self._journal.attempt(key, None)
             await self._line.importing.run(

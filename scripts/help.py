@@ -49,13 +49,21 @@ def _section(name: str, command: Any) -> str:
     usage += [_place(one) for one in arguments]
     usage += ["COMMAND …"] if below else []
     lines = [f"## {name}", "", f"`{' '.join(usage)}`", ""]
-    lines += [inspect.cleandoc(command.help or "").replace("\f", "").strip(), ""]
+    lines += [_shown(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]
     if arguments or shown:
         lines += ["| | |", "|---|---|"]
         lines += [f"| `{_place(one)}` | {_about(one)} |" for one in arguments]
         lines += [f"| `{_names(one)}` | {_about(one)} |" for one in shown]
         lines.append("")
     return "\n".join(lines)
+
+
+def _shown(part: str) -> str:
+    """A paragraph; one of commands alone is an example."""
+    lines = [line.strip() for line in part.strip("\b\n ").splitlines()]
+    if all(line.startswith("threadline ") or "| threadline " in line for line in lines):
+        lines = ["```text", *lines, "```"]
+    return "\n".join([*lines, ""])
 
 
 def _place(argument: Any) -> str:

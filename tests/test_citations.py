@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +17,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def citing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """What both scripts share."""
-    spec = importlib.util.spec_from_file_location("citing", ROOT / "scripts" / "citing.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "citing", module)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return importlib.import_module("citing")
 
 
 def cited(*ids: str, outcome: str = "passed") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from threadline.core.errors import (
     InvalidInput,
     MembershipNotFound,
     NotFound,
+    SessionNotFound,
     Unauthorized,
 )
 from threadline.core.model import AdapterCaller, ConversationRef, Kind, SessionCaller
@@ -437,6 +438,7 @@ async def test_unbinding_names_what_was_ended_and_leaves_what_others_granted(
 async def test_an_adapter_binds_inside_its_own_account_only(tl: Threadline) -> None:
     """E2, A6: by ref unauthorized, by id not found."""
     stranger = AdapterCaller("default", "slack", "T2")
+    await tl.sessions.create("agent")
     own = AdapterCaller("default", "slack", "T1")
     state = await tl.conversations.show(ROOM)
 
@@ -447,3 +449,17 @@ async def test_an_adapter_binds_inside_its_own_account_only(tl: Threadline) -> N
     bound = await tl.speakers.bind(state.id, "agent", caller=own)
 
     assert bound.generation == 1
+
+
+async def test_an_adapter_brings_no_session_into_being(tl: Threadline) -> None:
+    """A6, A7: only a controller's join, bind or participant call creates an unknown session."""
+    adapter = AdapterCaller("default", ROOM.provider, ROOM.account_id)
+    await tl.conversations.ensure(ROOM)
+
+    with pytest.raises(SessionNotFound):
+        await tl.speakers.bind(ROOM, "nobody", caller=adapter)
+    with pytest.raises(SessionNotFound):
+        await tl.speakers.participant(ROOM, "n", "nobody", caller=adapter)
+
+    await tl.sessions.create("somebody")
+    assert (await tl.speakers.bind(ROOM, "somebody", caller=adapter)).session_id == "somebody"

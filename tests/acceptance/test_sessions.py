@@ -194,6 +194,27 @@ async def test_more_rooms_than_one_chunk_holds_are_moved_and_are_readable_meanwh
     assert sorted(handed(await followed(tl, "new"))) == [1] * 230
 
 
+@pytest.mark.acceptance("J1", "C12")
+async def test_what_the_old_one_said_itself_is_not_unread_and_stops_no_reader(
+    tl: Threadline,
+) -> None:
+    """J1: a page is filled with what others said, however much the old one said before it."""
+    await tl.members.join(ROOM, "old")
+    await tl.store.run_all([Append(said("mine"), said_by="old") for _ in range(1_100)])
+    await talk(tl, 3)
+
+    await tl.sessions.reassign("old", "new")
+
+    pages = [await tl.replay.backfill(ROOM, "new", limit=limit) for limit in (1, 2, 3)]
+    assert [[one.record.sequence for one in page.records] for page in pages] == [
+        [1_101],
+        [1_101, 1_102],
+        [1_101, 1_102, 1_103],
+    ]
+    assert [page.more for page in pages] == [True, True, False]
+    assert handed(await followed(tl, "new")) == [1_101, 1_102, 1_103]
+
+
 @pytest.mark.acceptance("J1")
 async def test_an_expiring_binding_keeps_its_expiry_through_reassigning(
     tl: Threadline, clock: StillClock

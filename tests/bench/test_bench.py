@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from bench import outcome
 from bench.__main__ import PARTS, measure
 from bench.machine import facts
 from bench.outcome import BEGIN, END, Results, Target, fill, load, markdown, row, save
 from bench.sites import REAL, SLOW, sites
 from bench.sizes import SLICE
+
+from bench import outcome
 
 
 async def test_every_part_runs_on_both_engines_and_gives_rows(tmp_path: Path) -> None:

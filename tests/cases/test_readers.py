@@ -143,7 +143,6 @@ WITHOUT_CALLER = {
 """Run by the process itself, never for a caller."""
 ITS_OWN = {
     "members.conversations_of",
-    "replay.follow",
     "search.find",
     "sessions.show",
 }

@@ -1,4 +1,4 @@
-"""Exports become history: gated or in front, once, and never called complete when they broke off."""
+"""Exports become history: gated or in front, once, and never complete when they broke off."""
 
 from __future__ import annotations
 

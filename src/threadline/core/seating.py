@@ -9,6 +9,9 @@ from datetime import datetime
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput, SessionNotFound, SessionRetired
 from threadline.core.model import (
+    CONTROLLER,
+    Caller,
+    Controller,
     Conversation,
     Membership,
     Policy,
@@ -47,10 +50,15 @@ def session_named(draft: Draft, scope: str, name: str) -> Session:
     return session
 
 
-def ensure_session(draft: Draft, scope: str, name: str, now: datetime) -> Session:
-    """The session behind a name, created where the name is unknown (controllers only)."""
+def ensure_session(
+    draft: Draft, scope: str, name: str, now: datetime, *, caller: Caller = CONTROLLER
+) -> Session:
+    """The session behind a name; where the name is unknown a controller's call creates it.
+
+    Raises `SessionNotFound` for any other caller, and `SessionRetired`.
+    """
     number = draft.get(NAME, (scope, checked_name(name)))
-    if number is not None:
+    if number is not None or not isinstance(caller, Controller):
         return session_named(draft, scope, name)
     made = Session(id=draft.fresh(), scope_id=scope, name=name, created_at=now)
     draft.put(SESSION, made.id, made)

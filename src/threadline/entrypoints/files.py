@@ -67,6 +67,10 @@ class FileSource:
         """The file's own name."""
         return [self.title]
 
+    def size(self) -> int:
+        """How many bytes it has, for a progress bar."""
+        return self._path.stat().st_size
+
     def open(self, name: str) -> BinaryIO:
         """The file from its beginning."""
         if name != self.title:
@@ -94,6 +98,10 @@ class FolderSource:
     def names(self) -> list[str]:
         """All files in it, sorted."""
         return sorted(self._names)
+
+    def size(self) -> int:
+        """How many bytes they have together, for a progress bar."""
+        return sum((self._path / name).stat().st_size for name in self._names)
 
     def open(self, name: str) -> BinaryIO:
         """One of its files from its beginning."""
@@ -157,6 +165,10 @@ class ZipSource:
     def names(self) -> list[str]:
         """All files in it, sorted."""
         return sorted(self._entries)
+
+    def size(self) -> int:
+        """How many bytes the zip says they have unpacked, for a progress bar."""
+        return sum(entry.file_size for entry in self._entries.values())
 
     def open(self, name: str) -> BinaryIO:
         """One of its files from its beginning, as it is unpacked in memory."""

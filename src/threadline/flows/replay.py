@@ -53,6 +53,7 @@ from threadline.flows.looking import (
 FAR = 1 << 62
 PATIENCE = 30.0
 HEAD_START = 1_000
+FILL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +138,12 @@ class ReadBackfill(Story[Backfill]):
         start = visibility.cursor(member, conversation, now)
         if self.after is not None:
             start = max(start, self.after)
-        # Followers of one room ask for the same page, so it is read once for all of them; what is
-        # their own is then left out here.
-        shared = self.own or self.following
-        page = slice_of(member, conversation, now, after=start, limit=self.limit + 1, own=shared)
-        rows = loaded.page(page)
+        mine = {public(number) for number in (session.id, *session.predecessors)}
+        rows = self._rows(loaded, member, conversation, start, mine, now)
         records = rows[: self.limit]
         more = len(rows) > self.limit
         through = records[-1].sequence if more else max(start, conversation.head)
         if not self.own:
-            mine = {public(number) for number in (session.id, *session.predecessors)}
             records = [one for one in records if one.source is None or one.source not in mine]
         lost = visibility.gap(member, conversation, now, handed=self.after)
         history, reason = hydration.history(conversation)
@@ -165,6 +162,32 @@ class ReadBackfill(Story[Backfill]):
             gap=None if lost is None else Gap(*lost, public(conversation.id)),
             until=visibility.expires_at(member, now),
         )
+
+    def _rows(
+        self,
+        loaded: Loaded,
+        member: Membership,
+        conversation: Conversation,
+        start: int,
+        mine: set[str],
+        now: datetime,
+    ) -> list[TranscriptRecord]:
+        """What is behind `start`, a record more than the page holds where there is more.
+
+        Followers of one room ask for the same page, so it is read once for all of them; what is
+        their own is left out of it afterwards. A page that is asked for is filled: what a
+        predecessor said would else make it short, and a page of nothing cannot be acknowledged.
+        """
+        shared = self.own or self.following
+        rows: list[TranscriptRecord] = []
+        size = self.limit + 1
+        while True:
+            asked = slice_of(member, conversation, now, after=start, limit=size, own=shared)
+            page = loaded.page(asked)
+            rows += page if shared else [one for one in page if one.source not in mine]
+            if shared or len(page) < size or len(rows) > self.limit:
+                return rows
+            start, size = page[-1].sequence, FILL
 
 
 def slice_of(

@@ -111,7 +111,8 @@ class Bind(Story[Bound]):
         """Raises `BindingConflict` where another session holds it."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = ensure_session(draft, conversation.ref.scope_id, self.session, now)
+        scope = conversation.ref.scope_id
+        session = ensure_session(draft, scope, self.session, now, caller=self.caller)
         old = conversation.about.binding
         about = binding.bind(
             conversation.about,
@@ -356,7 +357,8 @@ class PutParticipant(Story[Seat]):
         """A handle is unique in its group, folded; moving it moves the group grant (F3)."""
         draft = Draft(loaded)
         conversation = found(draft, self.where, self.caller, take=True)
-        session = ensure_session(draft, conversation.ref.scope_id, self.session, now)
+        scope = conversation.ref.scope_id
+        session = ensure_session(draft, scope, self.session, now, caller=self.caller)
         handle = checked_handle(self.handle)
         old = draft.get(PARTICIPANT, (conversation.id, fold(handle)))
         if old is not None and fold(old.handle) != fold(handle):

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from threadline.entrypoints.cli.door import Exit, Line, act, leave, settings_of
+from threadline.entrypoints.cli.door import Line, act, leave, settings_of
 from threadline.entrypoints.cli.options import Json, Limit, Scope, Store
 from threadline.entrypoints.cli.shown import (
-    at,
     console,
     exactly,
     how_many,
     inert,
-    place_text,
     plain,
     record_of,
     say,
@@ -47,7 +45,6 @@ def search(
 ) -> None:
     """Find words in the transcripts, newest first.
 
-    \b
     threadline search "build red"
     threadline search manual --session helper --json
     """
@@ -70,7 +67,7 @@ def search(
         for hit in found.hits:
             if place != hit.ref:
                 place = hit.ref
-                say(place_text(hit.ref, ""), "bold")
+                say(str(hit.ref), "bold")
             console().print(transcript([hit.record]))
         if not found.hits:
             say(f"Nothing with {inert(query)!r}. The index is complete up to {exactly(through)}.")
@@ -85,6 +82,7 @@ def doctor(
         bool,
         typer.Option("--repair", help="Also put right what may be: windows, expired, drifted."),
     ] = False,
+    scope: Scope = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -93,16 +91,15 @@ def doctor(
     Reads every record once. Ends with 0 where all is well, 1 where something is to be done, 5 where
     the store is damaged, newer, or of another key.
 
-    \b
-    threadline doctor
-    threadline doctor --repair
+      threadline doctor
+      threadline doctor --repair
     """
     from threadline.entrypoints.cli.health import Report, examine, outside
 
     report = Report()
 
     def look() -> int:
-        outside(report, settings_of(store))
+        outside(report, settings_of(store, scope))
         return 0
 
     leave(look, as_json=as_json)
@@ -120,11 +117,11 @@ def doctor(
                 say(f"  {finding.advice}")
             if not report.findings:
                 say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
-            for one in report.repaired:
-                say(f"Repaired: {inert(one)}")
+            for sentence in report.repaired:
+                say(f"Repaired: {inert(sentence)}")
         return report.code
 
-    act(work, store=store, as_json=as_json)
+    act(work, store=store, scope=scope, as_json=as_json)
 
 
 def demo(
@@ -155,6 +152,3 @@ def demo(
     from threadline.entrypoints.cli.demo import demo as tell
 
     leave(lambda: tell(folder, exports))
-
-
-__all__ = ["Exit", "at", "demo", "doctor", "search"]

@@ -83,9 +83,11 @@ def _what_next(console: Console, home: Path, room: str) -> None:
     lines = [
         f"export THREADLINE_HOME={shlex.quote(str(home))}",
         f"{command} conversations",
-        f"{command} history {shlex.quote(room)}",
-        f"{command} join {shlex.quote(room)} me",
         f"{command} search ubuntu",
+        f"{command} history {shlex.quote(room)}",
+        f"{command} join {shlex.quote(room)} me --policy last_n -n 5",
+        f"{command} tail me --once",
+        f'{command} append {shlex.quote(room)} "Hello, everybody" --from Ada',
         f"{command} --help",
     ]
     console.print("\nWhat to try next (the store stays until you delete its folder):\n")

@@ -45,15 +45,17 @@ class Exit(IntEnum):
 
 ADVICE = {
     "kind_mismatch": "Leave --kind out, or give the kind that is stored.",
+    "not_found": "`threadline conversations` lists those there are.",
     "membership_not_found": "Join it first: threadline join REF SESSION",
-    "session_not_found": "`threadline sessions` lists those there are; `threadline join` makes one.",
+    "session_not_found": "`threadline sessions` lists them; `threadline join` makes one.",
     "session_retired": "Choose another name.",
     "hydration_pending": "It ends by itself; `threadline show REF` says how far it is.",
     "history_swept": "Import it into a conversation of its own: --conversation ID",
     "stale_token": "Import the file again; what is known already is skipped.",
-    "binding_conflict": "End that binding first: threadline bind REF --end",
+    "binding_conflict": "As a command: threadline bind REF --end",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
     "outcome_unknown": "Look whether it is there before you try again.",
+    "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",
     "store_damaged": "Restore a backup, or name the right file with --store.",
     "wrong_key": "Settings that name it: THREADLINE_KEY_FILE, THREADLINE_HOME.",
@@ -115,7 +117,7 @@ class Line:
         """
         from dataclasses import replace
 
-        from threadline.core.model import ConversationRef, Controller
+        from threadline.core.model import Controller, ConversationRef
 
         if "/" not in text:
             return text, self.caller
@@ -169,12 +171,11 @@ async def enter(
             "with --store or THREADLINE_STORE.",
             store=url,
         )
-    key_file = settings.key_file or (None if file is not None else settings.folder / "key")
     until = time.monotonic() + patience
     while True:
         try:
             return await stack.enter_async_context(
-                Threadline.open(url, key_file=key_file, indexing=indexing)
+                Threadline.open(url, key_file=settings.key_file or None, indexing=indexing)
             )
         except StoreBusy:
             if time.monotonic() > until:

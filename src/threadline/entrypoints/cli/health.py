@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 import stat
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from threadline.config import Settings
+from threadline.core.errors import NotFound, SessionRetired
+from threadline.core.ids import number_of
+from threadline.core.model import Controller, Hydration
+from threadline.core.ports import PARKED, Changes, Loaded, Page, Story
 from threadline.entrypoints.cli.door import Exit, Line, sqlite_file
 from threadline.entrypoints.cli.places import shown_url
 from threadline.entrypoints.cli.shown import at, how_many
-
-if TYPE_CHECKING:
-    from threadline.config import Settings
-    from threadline.core.model import Controller
-    from threadline.flows.conversations import State
+from threadline.flows.conversations import State
+from threadline.flows.upkeep import ReadDue
 
 LITTLE_SPACE = 256 * 1024 * 1024
 MIB = 1024 * 1024
@@ -102,6 +104,17 @@ def outside(report: Report, settings: Settings) -> None:
             report.find(f"others may read the key {key}.", f"Run: chmod 600 {key}")
 
 
+@dataclass(frozen=True, slots=True)
+class ReadParked(Story[list[tuple[datetime, str]]]):
+    """The oldest messages that were put aside: when, and why."""
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[tuple[datetime, str]]]:
+        """One page."""
+        rows: list[Any] = loaded.page(Page(PARKED, (-1, -1, AT_MOST)))
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        return Changes(), [(epoch + timedelta(microseconds=r[1]), r[3]) for r in rows]
+
+
 async def examine(report: Report, line: Line, *, repair: bool) -> None:
     """What is in the store: records, imports, bindings, messages that were put aside."""
     await _damage(report, line)
@@ -121,13 +134,11 @@ async def _damage(report: Report, line: Line) -> None:
                     "Stop writing to this store and restore a backup beside it; then compare.",
                     is_damage=True,
                 )
-    report.fact("records", "every digest and number is right" if not count else f"{count} wrong")
+    report.fact("check", "every number and digest is right" if not count else f"{count} wrong")
 
 
 async def _due(report: Report, line: Line, *, repair: bool) -> None:
     """Imports whose time is over, bindings that ran out."""
-    from threadline.flows.upkeep import ReadDue
-
     if repair:
         done = await line.tl.upkeep.round()
         for number, what in (
@@ -155,13 +166,9 @@ async def _due(report: Report, line: Line, *, repair: bool) -> None:
 
 async def _conversations(report: Report, line: Line, *, repair: bool) -> None:
     """Every conversation of every page: who it is bound to, what its history says."""
-    from threadline.core.ids import number_of
-
     after: str | None = ""
     while after is not None:
-        page, after = await line.tl.conversations.page(
-            after=after, limit=500, caller=line.caller
-        )
+        page, after = await line.tl.conversations.page(after=after, limit=500, caller=line.caller)
         for state in page:
             report.looked_at += 1
             if repair:
@@ -173,8 +180,6 @@ async def _conversations(report: Report, line: Line, *, repair: bool) -> None:
 
 
 async def _look(report: Report, line: Line, state: State, caller: Controller) -> None:
-    from threadline.core.model import Hydration
-
     if state.hydration is Hydration.FAILED:
         report.find(
             f"{state.ref}: its history is partial: {state.reason}.",
@@ -200,8 +205,6 @@ async def _look(report: Report, line: Line, state: State, caller: Controller) ->
 
 
 async def _is_gone(line: Line, session: str, caller: Controller) -> bool:
-    from threadline.core.errors import NotFound, SessionRetired
-
     try:
         state = await line.tl.sessions.show(session, caller=caller)
     except (NotFound, SessionRetired):
@@ -211,24 +214,8 @@ async def _is_gone(line: Line, session: str, caller: Controller) -> bool:
 
 async def _parked(report: Report, line: Line) -> None:
     """Messages that could not be saved and were kept as they came."""
-    rows = await line.tl.store.read(ReadParked())
-    for _, parked_at, _, reason, _, _ in rows:
+    for parked_at, reason in await line.tl.store.read(ReadParked()):
         report.find(
             f"a message that came {at(parked_at)} could not be saved: {reason}.",
             "It is kept in the table `parked` as it came. Send it again once the reason is gone.",
         )
-
-
-def _story() -> Any:
-    from threadline.core.model import CONTROLLER
-
-    return CONTROLLER
-
-
-class _Lazy:
-    pass
-
-
-def ReadParked() -> Any:  # noqa: N802
-    """placeholder"""
-    return datetime

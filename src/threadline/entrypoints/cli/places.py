@@ -27,7 +27,6 @@ from threadline.entrypoints.cli.shown import (
 def init(store: Store = None, as_json: Json = False) -> None:
     """Make the store and its key, or check that they are there.
 
-    \b
     threadline init
     threadline init --store sqlite:team.db
     """
@@ -35,7 +34,7 @@ def init(store: Store = None, as_json: Json = False) -> None:
     async def work(line: Line) -> None:
         url = shown_url(line.settings.url)
         file = sqlite_file(line.settings.url)
-        key = line.settings.key_file or (f"{file}.key" if file else line.settings.folder / "key")
+        key = line.settings.key_file or f"{file}.key"
         if as_json:
             write_json({"store": url, "key_file": str(key), "kind": line.tl.store.kind})
             return
@@ -75,7 +74,6 @@ def conversations(
 ) -> None:
     """List the conversations, by their address.
 
-    \b
     threadline conversations
     threadline conversations --session helper
     threadline conversations --json -n 500
@@ -114,9 +112,7 @@ def conversations(
     act(work, store=store, scope=scope, as_json=as_json)
 
 
-async def _own(
-    line: Line, session: str, after: str | None, limit: int, as_json: bool
-) -> None:
+async def _own(line: Line, session: str, after: str | None, limit: int, as_json: bool) -> None:
     """The conversations of one session, with its cursor in each."""
     from threadline.core.errors import InvalidInput
     from threadline.core.ids import number_of, public
@@ -149,7 +145,6 @@ def _more(following: str | None) -> None:
 def show(ref: Ref, store: Store = None, as_json: Json = False) -> None:
     """Show one conversation: its counters, its history, who speaks.
 
-    \b
     threadline show slack/T1/C9
     """
 
@@ -230,7 +225,6 @@ def history(
 ) -> None:
     """Print a transcript: its newest records, or a page of it.
 
-    \b
     threadline history slack/T1/C9
     threadline history slack/T1/C9 --after 100 -n 20
     threadline history slack/T1/C9 --session helper --json

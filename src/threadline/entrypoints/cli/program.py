@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 
 import typer
 
-from threadline.entrypoints.cli import bringing, care, places, readers, speaking, tailing
-
-START = "Start"
-READ = "Read"
-SPEAK = "Speak"
-CARE = "Look after it"
+from threadline.entrypoints.cli import (
+    appending,
+    care,
+    importing,
+    places,
+    readers,
+    speaking,
+    tailing,
+)
 
 app = typer.Typer(
     name="threadline",
@@ -21,26 +26,42 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_NUMBERS = {"ignore_unknown_options": True}
 
-app.command("demo", rich_help_panel=START)(care.demo)
-app.command("init", rich_help_panel=START)(places.init)
-app.command("import", rich_help_panel=START)(bringing.import_)
-app.command("append", rich_help_panel=START)(bringing.append)
-app.command("conversations", rich_help_panel=READ)(places.conversations)
-app.command("show", rich_help_panel=READ)(places.show)
-app.command("history", rich_help_panel=READ)(places.history)
-app.command("search", rich_help_panel=READ)(care.search)
-app.command("join", rich_help_panel=READ)(readers.join)
-app.command("leave", rich_help_panel=READ)(readers.leave)
-app.command("members", rich_help_panel=READ)(readers.members)
-app.command("sessions", rich_help_panel=READ)(readers.sessions)
-app.command("tail", rich_help_panel=READ)(tailing.tail)
-# A sequence may be negative, and is then no option.
-app.command("ack", rich_help_panel=READ, context_settings=_NUMBERS)(readers.ack)
-app.command("bind", rich_help_panel=SPEAK)(speaking.bind)
-app.command("group", rich_help_panel=SPEAK)(speaking.group)
-app.command("doctor", rich_help_panel=CARE)(care.doctor)
+
+def described(function: Callable[..., object]) -> str:
+    """A docstring as help: a paragraph is one line, so that it fills any window; examples stay."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(one if one.startswith("  ") else " ".join(one.split()) for one in paragraphs)
+
+
+def _add(panel: str, **commands: Callable[..., None]) -> None:
+    for name, function in commands.items():
+        # A sequence may be negative, and is then no option.
+        settings = {"ignore_unknown_options": True} if function is readers.ack else None
+        app.command(
+            name.strip("_"),
+            help=described(function),
+            rich_help_panel=panel,
+            context_settings=settings,
+        )(function)
+
+
+_add("Start", demo=care.demo, init=places.init, import_=importing.import_, append=appending.append)
+_add(
+    "Read",
+    conversations=places.conversations,
+    show=places.show,
+    history=places.history,
+    search=care.search,
+    members=readers.members,
+    sessions=readers.sessions,
+    join=readers.join,
+    leave=readers.leave,
+    tail=tailing.tail,
+    ack=readers.ack,
+)
+_add("Speak", bind=speaking.bind, group=speaking.group)
+_add("Look after it", doctor=care.doctor)
 
 
 def _version(asked: bool) -> None:
@@ -51,7 +72,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
@@ -65,11 +85,13 @@ def root(
     Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 not found, 4 the store cannot be
     used at the moment, 5 the store is damaged, newer, or of another key.
 
-    \b
-    threadline demo
-    threadline import slack-export.zip --as slack/T1
-    threadline history slack/T1/C9
+      threadline demo
+      threadline import slack-export.zip --as slack/T1
+      threadline history slack/T1/C9
     """
+
+
+app.callback(help=described(root))(root)
 
 
 def main() -> None:

@@ -39,12 +39,13 @@ def join(
     store: Store = None,
     as_json: Json = False,
 ) -> None:
-    """Make a session a member. An unknown session is created; joining again changes nothing.
+    """Make a session a member.
 
-    \b
-    threadline join slack/T1/C9 helper
-    threadline join slack/T1/C9 helper --policy since_join
-    threadline join slack/T1/C9 helper --policy last_n -n 20
+    An unknown session is created; joining again changes nothing.
+
+      threadline join slack/T1/C9 helper
+      threadline join slack/T1/C9 helper --policy since_join
+      threadline join slack/T1/C9 helper --policy last_n -n 20
     """
 
     async def work(line: Line) -> None:
@@ -82,11 +83,12 @@ def leave(
     store: Store = None,
     as_json: Json = False,
 ) -> None:
-    """End a session's membership. Its cursor is kept for the next time.
+    """End a session's membership.
 
-    \b
-    threadline leave slack/T1/C9 helper
-    threadline leave slack/T1/C9 helper --reason binding
+    Its cursor is kept for the next time.
+
+      threadline leave slack/T1/C9 helper
+      threadline leave slack/T1/C9 helper --reason binding
     """
 
     async def work(line: Line) -> None:
@@ -106,12 +108,9 @@ def leave(
     act(work, store=store, as_json=as_json)
 
 
-def members(
-    ref: Ref, limit: Limit = 100, store: Store = None, as_json: Json = False
-) -> None:
+def members(ref: Ref, limit: Limit = 100, store: Store = None, as_json: Json = False) -> None:
     """List who reads a conversation, and how far each has got.
 
-    \b
     threadline members slack/T1/C9
     """
 
@@ -150,7 +149,6 @@ def sessions(
 ) -> None:
     """List the sessions.
 
-    \b
     threadline sessions
     """
 
@@ -165,9 +163,7 @@ def sessions(
         made = table("session", "since", "also called", "state")
         for one in found:
             state = "" if one.retired_at is None else f"retired {at(one.retired_at)}"
-            made.add_row(
-                *cells(one.session_id, at(one.created_at), ", ".join(one.aliases), state)
-            )
+            made.add_row(*cells(one.session_id, at(one.created_at), ", ".join(one.aliases), state))
         console().print(made)
         if following is not None:
             say(f"There are more than {limit}.", "dim")
@@ -185,10 +181,11 @@ def ack(
     store: Store = None,
     as_json: Json = False,
 ) -> None:
-    """Say how far a session has read. The cursor never moves back.
+    """Say how far a session has read.
 
-    \b
-    threadline ack slack/T1/C9 helper 120
+    The cursor never moves back.
+
+      threadline ack slack/T1/C9 helper 120
     """
 
     async def work(line: Line) -> None:

@@ -58,7 +58,7 @@ def aside() -> Console:
 
 def say(text: str, style: str = "") -> None:
     """A sentence of ours."""
-    console().print(text, style=style or None, soft_wrap=not sys.stdout.isatty())
+    console().print(text, style=style or None, soft_wrap=True)
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:

@@ -46,7 +46,6 @@ def bind(
 ) -> None:
     """Give a conversation to one session: it answers where there is no group.
 
-    \b
     threadline bind telegram/7001/42 helper
     threadline bind telegram/7001/42
     threadline bind telegram/7001/42 --end
@@ -115,9 +114,7 @@ def group(
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(
-            "--remove", metavar="HANDLE", show_default=False, help="Take a handle away."
-        ),
+        typer.Option("--remove", metavar="HANDLE", show_default=False, help="Take a handle away."),
     ] = None,
     mode: Annotated[
         str | None,
@@ -142,7 +139,6 @@ def group(
 ) -> None:
     """Let several sessions speak in a conversation, each under a handle; or show who does.
 
-    \b
     threadline group slack/T1/C9 --handle coder=build-bot --handle guide=docs
     threadline group slack/T1/C9 --default guide
     threadline group slack/T1/C9
@@ -154,6 +150,14 @@ def group(
         where, caller = line.where(ref)
         seats = [_seat(one) for one in handle or ()]
         speakers = line.tl.speakers
+        if not (seats or remove or mode is not None or default is not None):
+            state = await line.tl.conversations.show(where, caller=caller)
+            if not state.grouped:
+                if as_json:
+                    write_json({"group": None})
+                else:
+                    say("There is no group here. Make one: --handle HANDLE=SESSION")
+                return
         if mode is not None or default is not None:
             chosen = KEEP if default is None else default
             await speakers.group(where, mode=mode, default_handle=chosen, caller=caller)
@@ -163,7 +167,7 @@ def group(
             await speakers.remove_participant(where, name, caller=caller)
         found = await speakers.show_group(where, caller=caller)
         if as_json:
-            write_json(plain(found))
+            write_json({"group": plain(found)})
             return
         if not found.participants:
             say("The group has no handles yet: --handle HANDLE=SESSION")
@@ -184,10 +188,12 @@ def group(
 
 
 def _seat(text: str) -> tuple[str, str]:
-    """`HANDLE=SESSION` in its two parts."""
+    """`HANDLE=SESSION` in its two parts, checked before the first of several is written."""
     from threadline.core.errors import InvalidInput
+    from threadline.core.rules.speaking import checked_handle
+    from threadline.core.seating import checked_name
 
     name, mark, session = text.partition("=")
     if not (mark and name.strip() and session.strip()):
         raise InvalidInput(f"--handle {text!r} is not HANDLE=SESSION.", handle=text)
-    return name.strip(), session.strip()
+    return checked_handle(name), checked_name(session.strip())

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadline.entrypoints.cli.door import Line, enter, leave, settings_of, sqlite_file
+from threadline.entrypoints.cli.door import (
+    BUSY_PATIENCE,
+    Line,
+    enter,
+    leave,
+    settings_of,
+    sqlite_file,
+)
 from threadline.entrypoints.cli.options import Scope, Session, Store
 from threadline.entrypoints.cli.shown import (
     aside,
@@ -28,6 +35,7 @@ from threadline.entrypoints.cli.shown import (
 
 if TYPE_CHECKING:
     from threadline.config import Settings
+    from threadline.flows.members import Member
 
 LOOK = 0.4
 LOOK_PATIENCE = 60.0
@@ -56,10 +64,9 @@ def tail(
 
     Without --ack nothing is acknowledged, so the same comes again next time. Ctrl-C ends it.
 
-    \b
-    threadline tail helper
-    threadline tail helper slack/T1/C9 --once --ack
-    threadline tail helper --json
+      threadline tail helper
+      threadline tail helper slack/T1/C9 --once --ack
+      threadline tail helper --json
     """
 
     async def work() -> int:
@@ -120,19 +127,26 @@ class Tail:
 
     async def look_again_and_again(self, settings: Settings) -> None:
         """Open the file, print what is new, let go of it, wait."""
-        patience = 0.0
+        from threadline.core.errors import HydrationPending
+
+        patience = BUSY_PATIENCE
         while True:
             async with AsyncExitStack() as stack:
-                # The first look fails at once where somebody else holds the file for good.
-                tl = await enter(stack, settings, patience=patience or 2.0)
+                # The first look fails soon where somebody else holds the file for good.
+                tl = await enter(stack, settings, patience=patience)
                 patience = LOOK_PATIENCE
                 line = Line(tl, settings)
-                for ref in await self._rung(line):
-                    await self.read(line, once=True, only=ref)
+                for member in await self._rung(line):
+                    try:
+                        await self.read(line, once=True, only=member.conversation)
+                    except HydrationPending:
+                        # An import hides the conversation; the next look asks again.
+                        continue
+                    self.heads[member.conversation] = member.head
             await asyncio.sleep(LOOK)
 
-    async def _rung(self, line: Line) -> list[str]:
-        """The conversations with something new since the last look."""
+    async def _rung(self, line: Line) -> list[Member]:
+        """Where something is new since the last look."""
         if self.ref is not None:
             where, caller = line.where(self.ref)
             members = [await line.tl.members.show(where, self.session, caller=caller)]
@@ -144,14 +158,7 @@ class Tail:
                     self.session, after=after, limit=500, caller=line.caller
                 )
                 members += page
-        new = []
-        for one in members:
-            state = await line.tl.conversations.show(one.ref, caller=line.caller)
-            gated = state.hydration.value == "pending"
-            if not gated and self.heads.get(one.conversation) != one.head:
-                self.heads[one.conversation] = one.head
-                new.append(one.conversation)
-        return new
+        return [one for one in members if self.heads.get(one.conversation) != one.head]
 
     def _print(self, item: Any) -> None:
         if self.as_json:

@@ -1,32 +1,38 @@
-"""Commands that bring words in: import an export, append a message."""
+"""`threadline import`: an export becomes history."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from threadline.entrypoints.cli.door import Line, act
-from threadline.entrypoints.cli.options import Json, Ref, Store
+from threadline.entrypoints.cli.options import Json, Store
+from threadline.entrypoints.cli.progress import progress
 from threadline.entrypoints.cli.shown import (
-    aside,
     how_many,
     inert,
     plain,
-    record_of,
     say,
     write_json,
 )
-from threadline.entrypoints.cli.speaking import time_of
 
 if TYPE_CHECKING:
-    from threadline.core.archive import Account
+    from threadline.core.archive import Account, Tally
 
-READ_AT_ONCE = 1024 * 1024
+COUNTED = {
+    "messages": "messages",
+    "system": "system lines",
+    "notices": "notices",
+    "edits": "edits",
+    "edited": "edited",
+    "deleted": "deleted",
+    "encrypted": "not readable, encrypted",
+    "reactions": "reactions",
+    "attachments": "attachments",
+    "replies": "replies",
+}
 
 
 def import_(
@@ -107,9 +113,8 @@ def import_(
     The format is found by looking. Importing the same or a longer export again adds only what is
     new. A store that is not there yet is made.
 
-    \b
-    threadline import slack-export.zip --as slack/T1
-    threadline import chat.txt --as whatsapp/me --zone Europe/Berlin
+      threadline import slack-export.zip --as slack/T1
+      threadline import chat.txt --as whatsapp/me --zone Europe/Berlin
     """
 
     async def work(line: Line) -> int:
@@ -131,13 +136,13 @@ def import_(
         tally = Tally()
         with open_source(file) as source:
             reader = identify(source)
-            with _progress(f"{reader.format}", quiet=as_json) as progress:
+            with progress(reader.format, source, quiet=as_json) as watch:
                 summary = await line.tl.importing.run(
-                    reader.read(source, target, options, tally),
+                    reader.read(watch.over(source), target, options, tally),
                     tally,
                     owner=f"import/{source.title}",
                     account=target,
-                    progress=progress,
+                    progress=watch.wrote,
                     mode=chosen,
                     caller=Controller(target.scope_id),
                 )
@@ -203,31 +208,6 @@ def _word(text: str | None, known: tuple[str, ...], name: str) -> str | None:
     return text
 
 
-@contextmanager
-def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """How many records are written so far, on standard error where somebody looks at it."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    with Progress(
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} records, {task.fields[rate]:,.0f}/s"),
-        TimeElapsedColumn(),
-        console=aside(),
-        transient=True,
-    ) as bar:
-        task = bar.add_task(name, total=None, rate=0.0)
-
-        def so_far(records: int) -> None:
-            elapsed = bar.tasks[0].elapsed or 0.0
-            bar.update(task, completed=records, rate=records / elapsed if elapsed else 0.0)
-
-        yield so_far
-
-
 def _tell(name: str, file: str, summary: Any) -> None:
     """What was taken, what was left, and why."""
     rooms = how_many(summary.conversations, "conversation")
@@ -237,9 +217,7 @@ def _tell(name: str, file: str, summary: Any) -> None:
     if summary.known:
         words.append(f"{summary.known:,} known already")
     say("  " + ", ".join(words) + ".")
-    counts = summary.tally.counts
-    kinds = [f"{counts[kind]:,} {kind}" for kind in sorted(counts) if counts[kind]]
-    say(f"  In the file: {', '.join(kinds)}; {how_many(len(summary.tally.authors), 'author')}.")
+    say(f"  In the file: {_counted(summary.tally)}.")
     left = [f"{count:,} × {inert(why)}" for why, count in summary.tally.skipped.most_common()]
     if summary.refused:
         left.append(f"{summary.refused:,} × refused by the ledger")
@@ -252,142 +230,9 @@ def _tell(name: str, file: str, summary: Any) -> None:
     say("Next: threadline conversations", "dim")
 
 
-def append(
-    ref: Ref,
-    text: Annotated[
-        str,
-        typer.Argument(metavar="TEXT", show_default=False, help="What was said; - reads it."),
-    ],
-    name: Annotated[
-        str, typer.Option("--from", metavar="NAME", help="Who said it, as people see it.")
-    ] = "you",
-    actor_id: Annotated[
-        str | None,
-        typer.Option(
-            "--actor", metavar="ID", show_default=False, help="Who said it, the provider's id."
-        ),
-    ] = None,
-    is_bot: Annotated[bool, typer.Option("--bot", help="A program said it.")] = False,
-    message_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            show_default=False,
-            help="The message's id: with it a second time is known as a duplicate.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="HANDLE", show_default=False, help="Who is meant, beside the text."
-        ),
-    ] = None,
-    reply_to: Annotated[
-        str | None,
-        typer.Option(
-            "--reply-to", metavar="ID", show_default=False, help="The message it answers."
-        ),
-    ] = None,
-    event: Annotated[
-        str,
-        typer.Option(
-            "--event",
-            metavar="EVENT",
-            help="message, edit, delete, reaction, member or notice.",
-        ),
-    ] = "message",
-    revises: Annotated[
-        str | None,
-        typer.Option(
-            "--revises",
-            metavar="ID",
-            show_default=False,
-            help="The message an edit, delete or reaction is about.",
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind", metavar="KIND", show_default=False, help="dm, room or thread, if it is new."
-        ),
-    ] = None,
-    sent_at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="TIME", show_default=False, help="When it was said, with its zone."
-        ),
-    ] = None,
-    store: Store = None,
-    as_json: Json = False,
-) -> None:
-    """Record a message; a conversation that is new begins with it.
-
-    \b
-    threadline append web/office/lobby "Good morning" --from Ada
-    threadline append web/office/lobby "@coder the build is red" --id m2
-    cat notes.txt | threadline append web/office/lobby -
-    """
-
-    async def work(line: Line) -> None:
-        from dataclasses import replace
-
-        from threadline.core.errors import InvalidInput
-        from threadline.core.model import Actor, ConversationRef, Event, InboundMessage, Kind
-
-        where, caller = line.where(ref)
-        if not isinstance(where, ConversationRef):
-            where = (await line.tl.conversations.show(where, caller=caller)).ref
-        if kind is not None:
-            where = replace(where, kind=Kind.of(kind))
-        said = _read() if text == "-" else text
-        what = Event.of(event)
-        if what in (Event.EDIT, Event.DELETE, Event.REACTION) and revises is None:
-            raise InvalidInput(f"--event {what.value} needs --revises ID.")
-        message = InboundMessage(
-            conversation=where,
-            actor=Actor(actor_id or name, name, is_bot=is_bot),
-            text=said,
-            message_id=message_id,
-            event=what,
-            explicit_target=target,
-            reply_to=reply_to,
-            revises=revises,
-            sent_at=None if sent_at is None else time_of(sent_at, "--at"),
-        )
-        taken = await line.tl.inbound.append(message, caller=caller)
-        if as_json:
-            found = plain(taken)
-            found["record"] = record_of(taken.record)
-            del found["conversation"], found["draining"]
-            write_json(found)
-            return
-        if taken.duplicate:
-            say(f"Known already: record {taken.sequence} of {taken.ref}. Nothing was written.")
-            return
-        say(f"Record {taken.sequence} of {taken.ref}.")
-        if taken.target_session_id is not None:
-            say(f"Meant to answer: {inert(taken.target_session_id)}.")
-        say(f"Read by {how_many(taken.readers, 'member')}.", "dim")
-
-    act(work, store=store, as_json=as_json)
-
-
-def _read() -> str:
-    """Standard input as text, up to a little more than a message may hold."""
-    from threadline.core.errors import InvalidInput, TooLarge
-    from threadline.core.rules.limits import LIMITS
-
-    body = sys.stdin.buffer.read(LIMITS.text_bytes + READ_AT_ONCE)
-    if len(body) > LIMITS.text_bytes:
-        raise TooLarge(
-            f"the text on standard input is over {LIMITS.text_bytes} bytes.",
-            field="text",
-            limit=LIMITS.text_bytes,
-        )
-    try:
-        return body.decode("utf-8").removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"standard input is no UTF-8 (byte {error.start}); convert it first."
-        ) from None
+def _counted(tally: Tally) -> str:
+    """What a file holds, in the words all readers share."""
+    counts = tally.counts
+    words = [f"{counts[kind]:,} {word}" for kind, word in COUNTED.items() if counts[kind]]
+    words = words or ["no messages"]
+    return f"{', '.join(words)}; {how_many(len(tally.authors), 'author')}"

@@ -71,13 +71,13 @@ KINDS = {
 def main() -> int:
     """Exit status 0 where nothing was violated."""
     parser = argparse.ArgumentParser(prog="python -m crash", description=__doc__)
-    parser.add_argument(
-        "kinds", nargs="*", choices=[[], *KINDS][1:], help="all where none is named"
-    )
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--seed", type=int, help="as an earlier run printed it")
     parser.add_argument("--slice", action="store_true", help="a few seconds of each")
     parser.add_argument("--json", action="store_true", help="one kind, here; results as JSON")
     asked = parser.parse_args()
+    if unknown := sorted(set(asked.kinds) - set(KINDS)):
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(KINDS)}")
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     names = list(dict.fromkeys(asked.kinds)) or list(KINDS)
     if asked.json:

@@ -25,7 +25,6 @@ from threadline.archives.documents import (
     dropping_empty,
     ident,
     instant,
-    keys_of,
     records,
     said,
     size,
@@ -40,9 +39,9 @@ from threadline.archives.telegram_entries import (
     strings,
     unix,
 )
+from threadline.archives.telegram_result import PRIVATE, find_result
 from threadline.archives.telegram_topics import Topics
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
-from threadline.core.errors import ArchiveError
 from threadline.core.model import Actor, Direction, Event, InboundMessage, Kind
 
 DELETED = "Deleted Account"
@@ -55,9 +54,6 @@ MEMBERS = frozenset(
         "joined_telegram",
         "create_group",
     }
-)
-PRIVATE = frozenset(
-    {"personal_chat", "bot_chat", "saved_messages", "replies", "verification_codes"}
 )
 MEDIA = frozenset(
     {"file", "photo", "poll", "location_information", "contact_information", "game_title"}
@@ -92,12 +88,12 @@ class TelegramDesktop:
     format = "Telegram Desktop JSON"
 
     def recognises(self, source: Source) -> bool:
-        return _result(source) is not None
+        return find_result(source) is not None
 
     def read(
         self, source: Source, account: Account, options: Options, tally: Tally
     ) -> Iterator[Item]:
-        name = _result(source)
+        name = find_result(source)
         if name is None:
             raise broken(source.title, "there is no result.json of Telegram Desktop here.")
         with source.open(name) as stream:
@@ -128,50 +124,6 @@ class TelegramDesktop:
                 for part in document.members():
                     yield from chat.take(part)
                 yield from chat.finish()
-
-
-def _result(source: Source) -> str | None:
-    names = source.names()
-    if len(names) > 1:
-        names = [name for name in names if name.rpartition("/")[2] == "result.json"]
-    for name in sorted(names, key=lambda name: (name.count("/"), name)):
-        if _is_result(source, name):
-            return name
-    return None
-
-
-def _is_result(source: Source, name: str) -> bool:
-    keys = keys_of(source, name)
-    if keys.keys() & {"chats", "left_chats"}:
-        return bool(keys.keys() & {"about", "personal_information"})
-    if "messages" not in keys:
-        return "personal_information" in keys and "about" in keys
-    kind = said(keys.get("type"))
-    if "id" in keys and (kind in PRIVATE or kind.endswith(("group", "channel"))):
-        return True
-    return _is_bare(source, name, keys)
-
-
-def _is_bare(source: Source, name: str, keys: dict[str, Any]) -> bool:
-    """Whether it is nothing but messages, and these are Telegram's."""
-    if keys.keys() - {"name", "type", "id", "messages"}:
-        return False
-    with source.open(name) as stream:
-        try:
-            match _first_message(Document(stream, name)):
-                case {"type": "message" | "service", "text": _, **rest}:
-                    return not rest.keys().isdisjoint({"date", "date_unixtime"})
-        except ArchiveError:
-            pass  # whatever it was, it cannot be told any more
-    return False
-
-
-def _first_message(document: Document) -> Any:
-    for key in document.members():
-        if key == "messages" and document.peek() == "[":
-            for _ in document.elements():
-                return document.value()
-    return None
 
 
 class _Chat:

@@ -10,9 +10,10 @@ the rows. SQLite runs it inside the writer thread, PostgreSQL awaits between its
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from threadline.core.errors import ThreadlineError
@@ -57,6 +58,7 @@ SAVED = (
 LOADED = (*SAVED, FOLLOWERS)
 CACHE_ROWS = 50_000
 ROUNDS = 64
+NO_ADDRESSES: Mapping[str, int] = MappingProxyType({})
 
 _UNKNOWN = object()
 
@@ -111,8 +113,15 @@ class Batch:
     """The stories of one transaction, what was loaded for them and what they changed."""
 
     def __init__(
-        self, codec: Codec, now: datetime, cache: Cache | None = None, *, reading: bool = False
+        self,
+        codec: Codec,
+        now: datetime,
+        cache: Cache | None = None,
+        *,
+        reading: bool = False,
+        addresses: Mapping[str, int] = NO_ADDRESSES,
     ) -> None:
+        self._addresses = addresses
         self._codec = codec
         self._reading = reading
         self._held = "" if reading else "!"
@@ -189,6 +198,10 @@ class Batch:
             self._drawn.append(secrets.randbits(62) + 1)
         self._given += 1
         return self._drawn[self._given - 1]
+
+    def addresses(self) -> dict[str, int]:
+        """The addresses it found or gave, for the batches that come after its commit."""
+        return {ref: it for ref, it in self._rows[ADDRESS].items() if it is not None}
 
     # --- the transaction ---------------------------------------------------------------------
 
@@ -307,6 +320,8 @@ class Batch:
             if pages:
                 asked += one.pages
         if refs:
+            known = self._addresses
+            self._rows[ADDRESS] |= {ref: known[ref] for ref in refs if ref in known}
             yield from self._fetch(ADDRESS, refs)
             for ref in refs:
                 number = self._peek(ADDRESS, ref)

@@ -36,7 +36,7 @@ from threadline.stores.postgres_server import (
     is_verdict,
     prepare,
 )
-from threadline.stores.statements import statements
+from threadline.stores.statements import statements, together
 from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 
 T = TypeVar("T")
@@ -46,6 +46,10 @@ FAR = 1 << 62
 READ_BATCH = 64
 RACES = 3
 PATIENCE_SECONDS = 15.0
+REMEMBERED = 50_000
+
+# What nearly every batch writes: different tables, so one statement and one round trip will do.
+TOGETHER = frozenset({"conversations.advance", "records.add", "ids.add"})
 
 _SNAPSHOT = "begin isolation level repeatable read, read only"
 
@@ -110,6 +114,8 @@ class PostgresStore:
         self._clock: Clock = clock or self._server_clock
         self._cut = cut
         self._texts = statements("postgres")
+        # An address is given to a conversation once and for ever.
+        self._addresses: dict[str, int] = {}
         self._waiting: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
         self.batches = 0
@@ -199,7 +205,7 @@ class PostgresStore:
 
     async def _commit(self, items: list[Waiting]) -> Batch:
         writer = await self._connected()
-        batch = Batch(self._codec, self._clock())
+        batch = Batch(self._codec, self._clock(), addresses=self._addresses)
         try:
             await writer.execute("begin")
             answers = await self._drive(writer, batch.work([item.story for item in items]))
@@ -215,12 +221,17 @@ class PostgresStore:
             raise _InDoubt(batch) from error
         for item, answer in zip(items, answers, strict=True):
             item.answer = answer
+        if len(self._addresses) > REMEMBERED:
+            self._addresses.clear()
+        self._addresses |= batch.addresses()
         self.batches += 1
         self.batched += len(items)
         return batch
 
     async def _connected(self) -> asyncpg.Connection:
         if self._writer.is_closed():
+            # It may be another server that answers now, restored to an earlier day.
+            self._addresses.clear()
             self._writer = await self._server.connect_writer()
             await self._server_clock.look(self._writer)
         elif self._server_clock.stale:
@@ -228,12 +239,29 @@ class PostgresStore:
         return self._writer
 
     async def _drive(self, connection: asyncpg.Connection, work: Work) -> list[Any]:
+        written: dict[str, Operation] = {}
         try:
             operation = next(work)
             while True:
+                if operation.statement in TOGETHER and operation.statement not in written:
+                    written[operation.statement] = operation
+                    operation = work.send([])
+                    continue
+                await self._execute_together(connection, written)
                 operation = work.send(await self._execute(connection, operation))
         except StopIteration as stop:
+            await self._execute_together(connection, written)
             return stop.value  # type: ignore[no-any-return]
+
+    async def _execute_together(
+        self, connection: asyncpg.Connection, written: dict[str, Operation]
+    ) -> None:
+        """Run what was put off, in one round trip."""
+        if written:
+            texts = [self._texts[name].sql for name in written]
+            columns = [column for it in written.values() for column in zip(*it.rows, strict=True)]
+            written.clear()
+            await connection.fetch(together(*texts), *columns)
 
     async def _execute(self, connection: asyncpg.Connection, operation: Operation) -> list[Any]:
         args: Sequence[Any]
@@ -305,7 +333,7 @@ class PostgresStore:
     async def _look(self, items: list[Waiting]) -> None:
         async def look(reader: asyncpg.Connection) -> list[Any]:
             await reader.execute(_SNAPSHOT)
-            batch = Batch(self._codec, self._clock(), reading=True)
+            batch = Batch(self._codec, self._clock(), reading=True, addresses=self._addresses)
             return await self._drive(reader, batch.work([item.story for item in items]))
 
         try:

@@ -96,6 +96,29 @@ def _plain(sql: str, columns: list[str]) -> str:
 
 
 @cache
+def together(*texts: str) -> str:
+    """Statements that change different tables, as one of PostgreSQL; their arguments in a row.
+
+    >>> together("insert into a values ($1)", "update b set x = $1 where y = $2")
+    'with w0 as (insert into a values ($1)) update b set x = $2 where y = $3'
+    """
+    done: list[str] = []
+    before = highest = 0
+
+    def behind(found: re.Match[str]) -> str:
+        nonlocal highest
+        highest = max(highest, before + int(found[1]))
+        return f"${before + int(found[1])}"
+
+    for text in texts:
+        done.append(re.sub(r"\$(\d+)", behind, text))
+        before = highest
+    *first, last = done
+    parts = ", ".join(f"w{n} as ({text})" for n, text in enumerate(first))
+    return f"with {parts} {last}" if first else last
+
+
+@cache
 def statements(dialect: str) -> dict[str, Statement]:
     """All statements of an engine by name; a name with `!` behind it locks what it reads."""
     found: dict[str, Statement] = {}

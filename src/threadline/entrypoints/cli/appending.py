@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from threadline.entrypoints.cli.door import Line, act
-from threadline.entrypoints.cli.options import Json, Ref, Store
+from threadline.entrypoints.cli.options import Home, Json, Ref, Store
 from threadline.entrypoints.cli.shown import how_many, inert, plain, record_of, say, write_json
 from threadline.entrypoints.cli.speaking import time_of
 
@@ -81,6 +81,7 @@ def append(
             "--at", metavar="TIME", show_default=False, help="When it was said, with its zone."
         ),
     ] = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +135,7 @@ def append(
             say(f"Meant to answer: {inert(taken.target_session_id)}.")
         say(f"Read by {how_many(taken.readers, 'member')}.", "dim")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
 def _read() -> str:

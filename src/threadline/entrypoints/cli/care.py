@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from threadline.entrypoints.cli.door import Line, act, leave, settings_of
-from threadline.entrypoints.cli.options import Json, Limit, Scope, Store
+from threadline.entrypoints.cli.options import Home, Json, Limit, Scope, Store
 from threadline.entrypoints.cli.shown import (
     console,
     exactly,
@@ -40,6 +40,7 @@ def search(
     ] = None,
     limit: Limit = 20,
     scope: Scope = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -74,7 +75,7 @@ def search(
         elif found.next is not None:
             say(f"There are more: --after {found.next}", "dim")
 
-    act(work, store=store, scope=scope, as_json=as_json)
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
 
 
 def doctor(
@@ -83,6 +84,7 @@ def doctor(
         typer.Option("--repair", help="Also put right what may be: windows, expired, drifted."),
     ] = False,
     scope: Scope = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +101,7 @@ def doctor(
     report = Report()
 
     def look() -> int:
-        outside(report, settings_of(store, scope))
+        outside(report, settings_of(store, scope, home))
         return 0
 
     leave(look, as_json=as_json)
@@ -121,7 +123,7 @@ def doctor(
                 say(f"Repaired: {inert(sentence)}")
         return report.code
 
-    act(work, store=store, scope=scope, as_json=as_json)
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
 
 
 def demo(

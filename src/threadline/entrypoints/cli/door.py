@@ -1,7 +1,11 @@
 """How every command gets in and out: settings, the store, exit codes, and what an error looks like.
 
 Nothing ends in a traceback. A refusal is one sentence and, where it helps, one more that says what
-to do; with `--json` it is one JSON object on standard error.
+to do; with `--json` it is `{"error": {"code", "message", "facts", "advice"}}` on standard error.
+
+Exit codes: 0 done; 1 refused, or `doctor` found something to be done; 2 wrong usage or settings;
+3 not found; 4 the store cannot be used: unreachable, held by another process, full, damaged, newer
+than this threadline, or made with another key; 70 a defect of ours; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -38,7 +42,6 @@ class Exit(IntEnum):
     USAGE = 2
     NOT_FOUND = 3
     UNAVAILABLE = 4
-    DAMAGED = 5
     DEFECT = 70
     INTERRUPTED = 130
 
@@ -52,7 +55,7 @@ ADVICE = {
     "hydration_pending": "It ends by itself; `threadline show REF` says how far it is.",
     "history_swept": "Import it into a conversation of its own: --conversation ID",
     "stale_token": "Import the file again; what is known already is skipped.",
-    "binding_conflict": "As a command: threadline bind REF --end",
+    "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
     "outcome_unknown": "Look whether it is there before you try again.",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
@@ -69,28 +72,39 @@ def exit_code(error: ThreadlineError) -> Exit:
     match error:
         case errors.NotFound():
             return Exit.NOT_FOUND
-        case errors.InvalidInput() | errors.ConfigError():
+        case errors.ConfigError():
             return Exit.USAGE
         case (
             errors.StoreUnavailable()
             | errors.StoreBusy()
             | errors.StoreFull()
             | errors.OutcomeUnknown()
+            | errors.StoreDamaged()
+            | errors.SchemaNewer()
+            | errors.WrongKey()
         ):
             return Exit.UNAVAILABLE
-        case errors.StoreDamaged() | errors.SchemaNewer() | errors.WrongKey():
-            return Exit.DAMAGED
         case _:
             return Exit.REFUSED
 
 
-def settings_of(store: str | None = None, scope: str | None = None) -> Settings:
-    """The settings of the environment, with what was said on the command line."""
+def settings_of(
+    store: str | None = None, scope: str | None = None, home: str | None = None
+) -> Settings:
+    """The settings of the environment, with what was said on the command line.
+
+    A home that was typed brings its own store and key: those of the environment are of another.
+    """
     from dataclasses import replace
 
     from threadline.config import Settings
 
-    found = Settings.load(os.environ)
+    given = dict(os.environ)
+    if home is not None:
+        given["THREADLINE_HOME"] = home
+        for name in ("THREADLINE_STORE", "THREADLINE_KEY_FILE"):
+            given.pop(name, None)
+    found = Settings.load(given)
     if store is not None:
         found = replace(found, store=store)
     return found if scope is None else replace(found, scope=scope)
@@ -130,6 +144,7 @@ class Line:
 def act(
     work: Callable[[Line], Awaitable[int | None]],
     *,
+    home: str | None = None,
     store: str | None = None,
     scope: str | None = None,
     as_json: bool = False,
@@ -143,7 +158,7 @@ def act(
     """
 
     async def opened() -> int | None:
-        settings = settings_of(store, scope)
+        settings = settings_of(store, scope, home)
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=make, indexing=indexing)
             return await work(Line(tl, settings))
@@ -203,7 +218,7 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
         sys.stdout.flush()
     except ThreadlineError as error:
         code = exit_code(error)
-        _complain(error.code, str(error), ADVICE.get(error.code, ""), error.facts, as_json, code)
+        complain(error.code, str(error), ADVICE.get(error.code, ""), error.facts, as_json)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:
@@ -213,7 +228,7 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
     except OSError as error:
         code = Exit.UNAVAILABLE
         name = "store_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "os_error"
-        _complain(name, str(error), ADVICE.get(name, ""), {}, as_json, code)
+        complain(name, str(error), ADVICE.get(name, ""), {}, as_json)
     except typer.Exit:
         raise
     except Exception as error:
@@ -221,19 +236,18 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
         if os.environ.get("THREADLINE_TRACE"):
             traceback.print_exc()
         advice = "This is a defect of threadline. THREADLINE_TRACE=1 shows where; please report it."
-        _complain("defect", f"{type(error).__name__}: {error}", advice, {}, as_json, code)
+        complain("defect", f"{type(error).__name__}: {error}", advice, {}, as_json)
     if code:
         raise typer.Exit(int(code))
 
 
-def _complain(
-    name: str, message: str, advice: str, facts: dict[str, Any], as_json: bool, code: int
-) -> None:
+def complain(code: str, message: str, advice: str, facts: dict[str, Any], as_json: bool) -> None:
+    """Say on standard error what was refused and what to do."""
     from threadline.entrypoints.cli.shown import inert, write_json
 
     if as_json:
-        said = {"error": name, "message": message, "exit": int(code), "facts": facts}
-        write_json({**said, "advice": advice} if advice else said, error=True)
+        said = {"code": code, "message": message, "facts": facts}
+        write_json({"error": {**said, "advice": advice} if advice else said}, error=True)
         return
     sys.stderr.write(f"threadline: {inert(message)}\n")
     if advice:

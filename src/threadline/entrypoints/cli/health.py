@@ -62,8 +62,6 @@ class Report:
     @property
     def code(self) -> Exit:
         """What the command ends with."""
-        if any(one.is_damage for one in self.findings):
-            return Exit.DAMAGED
         return Exit.REFUSED if self.findings else Exit.OK
 
     def plain(self) -> dict[str, Any]:
@@ -190,7 +188,7 @@ async def _look(report: Report, line: Line, state: State, caller: Controller) ->
         if bound is not None and await _is_gone(line, bound.session_id, caller):
             report.find(
                 f"{state.ref}: binding to unknown session {bound.session_id!r}.",
-                f"Messages are stored and wait. Run: threadline bind {state.ref} --end, and bind "
+                f"Messages are stored and wait. Run: threadline unbind {state.ref}, and bind "
                 "it anew.",
             )
     if state.grouped:

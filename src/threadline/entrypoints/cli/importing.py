@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from threadline.entrypoints.cli.door import Line, act
-from threadline.entrypoints.cli.options import Json, Store
+from threadline.entrypoints.cli.options import Home, Json, Scope, Store
 from threadline.entrypoints.cli.progress import progress
 from threadline.entrypoints.cli.shown import (
     how_many,
@@ -93,7 +93,7 @@ def import_(
     self_id: Annotated[
         str | None,
         typer.Option(
-            "--self", metavar="AUTHOR", show_default=False, help="The author in it that is us."
+            "--self-id", metavar="AUTHOR", show_default=False, help="The author in it that is us."
         ),
     ] = None,
     mode: Annotated[
@@ -105,6 +105,8 @@ def import_(
             help="gated, or prepending (in front of live traffic). Left out: what fits.",
         ),
     ] = None,
+    scope: Scope = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -152,7 +154,7 @@ def import_(
             _tell(reader.format, file, summary)
         return 0
 
-    act(work, store=store, as_json=as_json, make=True)
+    act(work, home=home, store=store, scope=scope, as_json=as_json, make=True)
 
 
 def _account(text: str, scope: str) -> Account:

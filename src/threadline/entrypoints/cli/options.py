@@ -26,6 +26,15 @@ Store = Annotated[
         help="sqlite:PATH or postgresql://…; left out, as the settings say.",
     ),
 ]
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        metavar="FOLDER",
+        show_default=False,
+        help="The folder of the store, its key and the settings; instead of THREADLINE_HOME.",
+    ),
+]
 Scope = Annotated[
     str | None,
     typer.Option(

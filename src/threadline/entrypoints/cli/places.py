@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from threadline.entrypoints.cli.door import Line, act, sqlite_file
-from threadline.entrypoints.cli.options import Json, Limit, Ref, Scope, Store
+from threadline.entrypoints.cli.options import Home, Json, Limit, Ref, Scope, Store
 from threadline.entrypoints.cli.shown import (
     at,
     cells,
@@ -24,7 +24,7 @@ from threadline.entrypoints.cli.shown import (
 )
 
 
-def init(store: Store = None, as_json: Json = False) -> None:
+def init(home: Home = None, store: Store = None, as_json: Json = False) -> None:
     """Make the store and its key, or check that they are there.
 
     threadline init
@@ -42,7 +42,7 @@ def init(store: Store = None, as_json: Json = False) -> None:
         say(f"Its key: {key}. Keep a copy, but not in the backups of the database.", "dim")
         say("Next: threadline import FILE --as provider/account", "dim")
 
-    act(work, store=store, as_json=as_json, make=True)
+    act(work, home=home, store=store, as_json=as_json, make=True)
 
 
 def shown_url(url: str) -> str:
@@ -69,6 +69,7 @@ def conversations(
     ] = None,
     limit: Limit = 100,
     scope: Scope = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +110,7 @@ def conversations(
         console().print(made)
         _more(following)
 
-    act(work, store=store, scope=scope, as_json=as_json)
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
 
 
 async def _own(line: Line, session: str, after: str | None, limit: int, as_json: bool) -> None:
@@ -142,7 +143,7 @@ def _more(following: str | None) -> None:
         say(f"There are more: --after {following}", "dim")
 
 
-def show(ref: Ref, store: Store = None, as_json: Json = False) -> None:
+def show(ref: Ref, home: Home = None, store: Store = None, as_json: Json = False) -> None:
     """Show one conversation: its counters, its history, who speaks.
 
     threadline show slack/T1/C9
@@ -161,7 +162,7 @@ def show(ref: Ref, store: Store = None, as_json: Json = False) -> None:
         for name, value in _facts(state, bound, group):
             console().print(f"{name:<12}{inert(value)}", soft_wrap=True)
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
 def _facts(state: Any, bound: Any, group: Any) -> list[tuple[str, str]]:
@@ -220,6 +221,7 @@ def history(
         bool,
         typer.Option("--messages", help="Messages with their edits applied, not every entry."),
     ] = False,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -263,4 +265,4 @@ def history(
         if page.reason:
             say(f"The history is {page.history.value}: {inert(page.reason)}.", "dim")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)

@@ -60,7 +60,7 @@ _add(
     tail=tailing.tail,
     ack=readers.ack,
 )
-_add("Speak", bind=speaking.bind, group=speaking.group)
+_add("Speak", bind=speaking.bind, unbind=speaking.unbind, group=speaking.group)
 _add("Look after it", doctor=care.doctor)
 
 
@@ -83,7 +83,7 @@ def root(
     from THREADLINE_HOME, THREADLINE_STORE, THREADLINE_KEY_FILE and THREADLINE_SCOPE.
 
     Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 not found, 4 the store cannot be
-    used at the moment, 5 the store is damaged, newer, or of another key.
+    used: held by another process, unreachable, full, damaged, newer, or of another key.
 
       threadline demo
       threadline import slack-export.zip --as slack/T1

@@ -8,6 +8,7 @@ import typer
 
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import (
+    Home,
     Json,
     Limit,
     Number,
@@ -36,6 +37,7 @@ def join(
     session: Session,
     policy: Policy = None,
     n: Number = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +64,7 @@ def join(
             say("It was a member before; what it may read stays as it was.", "dim")
         say(f"Next: threadline tail {inert(session)} --once", "dim")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
 def leave(
@@ -80,6 +82,7 @@ def leave(
     evict: Annotated[
         bool, typer.Option("--evict", help="Take all away; only a new grant lets it in again.")
     ] = False,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -105,10 +108,12 @@ def leave(
         else:
             say(f"{inert(session)} has left {member.ref}. It had read up to {member.cursor}.")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
-def members(ref: Ref, limit: Limit = 100, store: Store = None, as_json: Json = False) -> None:
+def members(
+    ref: Ref, limit: Limit = 100, home: Home = None, store: Store = None, as_json: Json = False
+) -> None:
     """List who reads a conversation, and how far each has got.
 
     threadline members slack/T1/C9
@@ -141,11 +146,15 @@ def members(ref: Ref, limit: Limit = 100, store: Store = None, as_json: Json = F
         if following is not None:
             say(f"There are more than {limit}.", "dim")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
 def sessions(
-    limit: Limit = 100, scope: Scope = None, store: Store = None, as_json: Json = False
+    limit: Limit = 100,
+    scope: Scope = None,
+    home: Home = None,
+    store: Store = None,
+    as_json: Json = False,
 ) -> None:
     """List the sessions.
 
@@ -168,7 +177,7 @@ def sessions(
         if following is not None:
             say(f"There are more than {limit}.", "dim")
 
-    act(work, store=store, scope=scope, as_json=as_json)
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
 
 
 def ack(
@@ -178,6 +187,7 @@ def ack(
         int,
         typer.Argument(metavar="SEQUENCE", show_default=False, help="The last one it has read."),
     ],
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -198,4 +208,4 @@ def ack(
         left = "nothing left" if not lag.unread else how_many(lag.unread, "record") + " left"
         say(f"{inert(session)} has read {lag.ref} up to {lag.cursor}; {left}.")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)

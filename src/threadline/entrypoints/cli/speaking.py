@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from threadline.entrypoints.cli.door import Line, act
-from threadline.entrypoints.cli.options import Json, Number, Policy, Ref, Store
+from threadline.entrypoints.cli.options import Home, Json, Number, Policy, Ref, Store
 from threadline.entrypoints.cli.shown import (
     at,
     cells,
@@ -29,7 +29,6 @@ def bind(
             metavar="SESSION", show_default=False, help="Whose it shall be; left out, shows it."
         ),
     ] = None,
-    end: Annotated[bool, typer.Option("--end", help="End the binding.")] = False,
     until: Annotated[
         str | None,
         typer.Option(
@@ -41,26 +40,22 @@ def bind(
     ] = None,
     policy: Policy = None,
     n: Number = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
     """Give a conversation to one session: it answers where there is no group.
 
     threadline bind telegram/7001/42 helper
+    threadline bind telegram/7001/42 helper --policy last_n -n 20
     threadline bind telegram/7001/42
-    threadline bind telegram/7001/42 --end
     """
 
     async def work(line: Line) -> None:
-        from threadline.core.errors import InvalidInput
         from threadline.core.rules.binding import KEEP
 
         where, caller = line.where(ref)
-        if end:
-            if session is not None:
-                raise InvalidInput("--end takes no SESSION.")
-            bound = await line.tl.speakers.unbind(where, caller=caller)
-        elif session is None:
+        if session is None:
             bound = await line.tl.speakers.binding(where, caller=caller)
         else:
             bound = await line.tl.speakers.bind(
@@ -72,18 +67,35 @@ def bind(
                 caller=caller,
             )
         if as_json:
-            write_json({"binding": plain(bound), "ended": end and bound is not None})
+            write_json({"binding": plain(bound)})
         else:
-            say(_bound_text(bound, ended=end))
+            say(_bound_text(bound))
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
-def _bound_text(bound: Any, *, ended: bool) -> str:
+def unbind(ref: Ref, home: Home = None, store: Store = None, as_json: Json = False) -> None:
+    """End a conversation's binding; the session stays a member only for other reasons.
+
+    threadline unbind telegram/7001/42
+    """
+
+    async def work(line: Line) -> None:
+        where, caller = line.where(ref)
+        bound = await line.tl.speakers.unbind(where, caller=caller)
+        if as_json:
+            write_json({"ended": plain(bound)})
+        elif bound is None:
+            say("There was no binding.")
+        else:
+            say(f"{bound.ref} no longer belongs to {inert(bound.session_id)}.")
+
+    act(work, home=home, store=store, as_json=as_json)
+
+
+def _bound_text(bound: Any) -> str:
     if bound is None:
-        return "There was no binding." if ended else "It is bound to nobody."
-    if ended:
-        return f"{bound.ref} no longer belongs to {inert(bound.session_id)}."
+        return "It is bound to nobody."
     until = f", until {at(bound.expires_at)}" if bound.expires_at else ""
     who = inert(bound.session_id)
     return f"{bound.ref} belongs to {who} (generation {bound.generation}{until})."
@@ -106,7 +118,7 @@ def group(
     handle: Annotated[
         list[str] | None,
         typer.Option(
-            "--handle",
+            "--participant",
             metavar="HANDLE=SESSION",
             show_default=False,
             help="Give a session a handle; it becomes a member. May be repeated.",
@@ -134,12 +146,13 @@ def group(
             help="Who speaks where nobody was named yet.",
         ),
     ] = None,
+    home: Home = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
     """Let several sessions speak in a conversation, each under a handle; or show who does.
 
-    threadline group slack/T1/C9 --handle coder=build-bot --handle guide=docs
+    threadline group slack/T1/C9 --participant coder=build-bot --participant guide=docs
     threadline group slack/T1/C9 --default guide
     threadline group slack/T1/C9
     """
@@ -170,7 +183,7 @@ def group(
             write_json({"group": plain(found)})
             return
         if not found.participants:
-            say("The group has no handles yet: --handle HANDLE=SESSION")
+            say("The group has no handles yet: --participant HANDLE=SESSION")
             return
         made = table("handle", "session", "speaks")
         for seat in found.participants:
@@ -184,7 +197,7 @@ def group(
         if found.mode.value == "mention":
             say("Mode mention: a message that names nobody has no speaker.", "dim")
 
-    act(work, store=store, as_json=as_json)
+    act(work, home=home, store=store, as_json=as_json)
 
 
 def _seat(text: str) -> tuple[str, str]:
@@ -195,5 +208,5 @@ def _seat(text: str) -> tuple[str, str]:
 
     name, mark, session = text.partition("=")
     if not (mark and name.strip() and session.strip()):
-        raise InvalidInput(f"--handle {text!r} is not HANDLE=SESSION.", handle=text)
+        raise InvalidInput(f"--participant {text!r} is not HANDLE=SESSION.", handle=text)
     return checked_handle(name), checked_name(session.strip())

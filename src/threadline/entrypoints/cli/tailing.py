@@ -22,7 +22,7 @@ from threadline.entrypoints.cli.door import (
     settings_of,
     sqlite_file,
 )
-from threadline.entrypoints.cli.options import Scope, Session, Store
+from threadline.entrypoints.cli.options import Home, Scope, Session, Store
 from threadline.entrypoints.cli.shown import (
     aside,
     console,
@@ -57,6 +57,7 @@ def tail(
         bool, typer.Option("--ack", help="Acknowledge each record once it is printed.")
     ] = False,
     scope: Scope = None,
+    home: Home = None,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -70,7 +71,7 @@ def tail(
     """
 
     async def work() -> int:
-        settings = settings_of(store, scope)
+        settings = settings_of(store, scope, home)
         tail = Tail(session, ref, own, acknowledge, as_json)
         following = once or sqlite_file(settings.url) is None
         if following:

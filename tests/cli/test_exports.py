@@ -1,0 +1,79 @@
+"""Exports that are broken or hostile: refused by name, and nothing half-written is called whole."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+
+EXPORTS = Path(__file__).parent.parent / "data" / "exports"
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    """A zip with these files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
+    return path
+
+
+def test_an_export_cut_in_the_middle_is_partial_and_the_whole_one_completes_it(
+    bare: Cli, tmp_path: Path
+) -> None:
+    whole = EXPORTS / "telegram-single-tgparser-1.json"
+    body = whole.read_bytes()
+    cut = tmp_path / whole.name
+    cut.write_bytes(body[: len(body) * 2 // 3])
+
+    broken = bare("import", cut, "--as", "telegram/7001", "--json")
+    between = bare("conversations", "--json").json["conversations"]
+    full = bare("import", whole, "--as", "telegram/7001", "--json")
+    after = bare("conversations", "--json").json["conversations"]
+
+    assert (broken.code, broken.error["code"]) == (1, "archive_error")
+    assert whole.name in broken.error["message"]
+    assert all(one["history"] != "complete" for one in between)
+    assert full.code == 0
+    assert [one["history"] for one in after] == ["complete"]
+    assert bare.everything()[2] == []
+
+
+def test_a_zip_bomb_is_refused_before_it_swells(bare: Cli, tmp_path: Path) -> None:
+    channels = b'[{"id": "C1", "name": "help", "created": 1, "creator": "U1"}]'
+    bomb = zipped(
+        tmp_path / "bomb.zip",
+        {
+            "channels.json": channels,
+            "users.json": b'[{"id": "U1", "name": "ada"}]',
+            "help/2024-03-01.json": b"[" + b" " * 60_000_000 + b"]",
+        },
+    )
+
+    done = bare("import", bomb, "--as", "slack/T1", "--json")
+
+    assert (done.code, done.error["code"]) == (1, "archive_error")
+    assert "help/2024-03-01.json" in done.error["message"]
+    assert all(line.split()[2] == "0" for line in bare.everything()[0])
+
+
+def test_a_zip_that_would_write_elsewhere_is_refused(bare: Cli, tmp_path: Path) -> None:
+    sly = zipped(
+        tmp_path / "sly.zip", {"channels.json": b"[]", "users.json": b"[]", "../../evil": b"x"}
+    )
+
+    done = bare("import", sly, "--as", "slack/T1", "--json")
+
+    assert (done.code, done.error["code"]) == (1, "archive_error")
+    assert "evil" in done.error["message"]
+    assert bare.everything()[0] == []
+    assert not list(tmp_path.parent.rglob("evil"))
+
+
+def test_a_file_of_no_known_format_is_refused(bare: Cli, tmp_path: Path) -> None:
+    (tmp_path / "notes.bin").write_bytes(io.BytesIO(bytes(range(256))).read())
+
+    done = bare("import", tmp_path / "notes.bin", "--as", "slack/T1", "--json")
+
+    assert (done.code, done.error["code"]) == (1, "archive_error")

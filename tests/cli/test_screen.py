@@ -1,0 +1,102 @@
+"""The screen: quick to come, plain to read, and deaf to what strangers write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.cli.conftest import PROGRAM, ROOM, Cli, message
+from threadline import Threadline
+from threadline.entrypoints.cli import app
+
+COMMANDS = (
+    "init", "import", "conversations", "history", "join", "leave", "members", "tail", "ack",
+    "append", "bind", "unbind", "group", "sessions", "search", "doctor", "demo",
+)  # fmt: skip
+HOSTILE = "[bold red]big[/] \x1b[2J\x1b]0;title\x07 \u202egnp.exe \r\x9b31m[/nothing]"
+
+
+def spent(command: Sequence[str]) -> float:
+    """The least processor time of five runs in seconds: what neighbours do does not count."""
+    found = []
+    for _ in range(5):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        found.append(usage.ru_utime + usage.ru_stime)
+    return min(found)
+
+
+def test_the_library_is_imported_within_150_ms() -> None:
+    assert spent([sys.executable, "-c", "import threadline"]) <= 0.150
+
+
+def test_the_help_is_there_within_400_ms() -> None:
+    assert spent([PROGRAM, "--help"]) <= 0.400
+
+
+def test_the_help_needs_no_driver_and_no_flow() -> None:
+    check = (
+        "import sys, threadline.entrypoints.cli;"
+        "print([m for m in sys.modules if m in {'apsw', 'asyncpg', 'ijson', 'msgspec'}"
+        " or m.startswith(('threadline.flows', 'threadline.stores', 'threadline.archives'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_command_is_there_with_help_and_all_but_the_demo_give_json() -> None:
+    known = {one.name: one.callback for one in app.registered_commands}
+
+    assert set(COMMANDS) <= set(known)
+    for name, function in known.items():
+        assert function is not None
+        assert function.__doc__
+        assert ("as_json" in function.__annotations__) == (name != "demo"), name
+
+
+@pytest.mark.parametrize("command", ["history", "tail", "search", "conversations"])
+def test_what_strangers_write_never_reaches_the_terminal_as_a_command(
+    cli: Cli, command: str
+) -> None:
+    async def say(line: Threadline) -> None:
+        await line.inbound.append(message(HOSTILE, 9))
+
+    cli.inside(say)
+    words = {
+        "history": ["history", ROOM],
+        "tail": ["tail", "helper", "--once"],
+        "search": ["search", "big"],
+        "conversations": ["append", ROOM, "x", "--from", HOSTILE.replace("\r", "")],
+    }[command]
+
+    done = cli(*words)
+
+    assert done.code == 0
+    assert all(one.isprintable() for one in done.out.replace("\n", "").replace("…", ""))
+    if command != "conversations":
+        assert "[bold red]big[/]" in done.out
+        assert "[/nothing]" in done.out
+
+
+def test_an_error_repeats_nothing_that_steers_the_terminal(cli: Cli) -> None:
+    done = cli("history", "slack/\x1b[2J/C9\x07")
+
+    assert done.code == 3
+    assert all(one.isprintable() for one in done.err.replace("\n", ""))
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
+    command = " ".join(f"'{word}'" for word in cli.command("history", ROOM, "--json"))
+
+    done = subprocess.run(
+        ["sh", "-c", f"{command} | head -c 1"], env=cli.environment, capture_output=True, text=True
+    )
+
+    assert (done.stdout, done.stderr) == ("{", "")

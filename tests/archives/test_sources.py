@@ -256,25 +256,23 @@ def test_a_zip_cut_anywhere_says_so(exports: Path, tmp_path: Path, name: str) ->
             everything(cut)
 
 
-def test_a_damaged_zip_is_found_out_at_the_latest_when_it_is_read(
+def test_a_damaged_zip_gives_what_was_in_it_or_an_error_and_nothing_else(
     exports: Path, tmp_path: Path
 ) -> None:
-    whole = bytearray((exports / "slack-export-made-2.zip").read_bytes())
+    path = exports / "slack-export-made-2.zip"
+    whole, held = path.read_bytes(), everything(path, Bounds())
     damaged = tmp_path / "damaged.zip"
-    bounds = Bounds()
+    refused = 0
 
     for place in range(100, len(whole), len(whole) // 25):
         changed = bytearray(whole)
         changed[place] ^= 0xFF
         damaged.write_bytes(changed)
         try:
-            assert set(everything(damaged, bounds)) == set(everything_in(exports, bounds))
+            assert everything(damaged, Bounds()) == held
         except ArchiveError:
-            continue
-
-
-def everything_in(exports: Path, bounds: Bounds) -> dict[str, bytes]:
-    return everything(exports / "slack-export-made-2.zip", bounds)
+            refused += 1
+    assert refused >= 20
 
 
 def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+from threadline import Threadline
+
+T = TypeVar("T")
 
 PROGRAM = str(Path(sys.executable).with_name("threadline"))
 EXPORTS = Path(__file__).parent.parent / "data" / "exports"
@@ -38,9 +44,11 @@ class Done:
 
     @property
     def error(self) -> Any:
-        """The JSON object on standard error; nothing else may stand there."""
+        """The refusal on standard error; nothing else may stand there."""
         [line] = self.err.splitlines()
-        return json.loads(line)
+        [(name, found)] = json.loads(line).items()
+        assert name == "error"
+        return found
 
 
 @dataclass
@@ -59,7 +67,7 @@ class Shell:
     def environment(self) -> dict[str, str]:
         """Ours, without anybody's settings."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith("THREADLINE_")}
-        home = {"THREADLINE_HOME": str(self.folder / "home"), "NO_COLOR": "1", "TZ": "UTC"}
+        home = {"THREADLINE_HOME": str(self.folder / "home"), "NO_COLOR": "1", "TZ": "Asia/Tokyo"}
         return kept | home | self.settings
 
     def __call__(
@@ -70,7 +78,7 @@ class Shell:
     ) -> Done:
         """Run one command to its end. `before` runs in its process first."""
         done = subprocess.run(
-            [PROGRAM, *map(os.fspath, map(_word, words))],
+            [PROGRAM, *map(str, words)],
             input=said.encode() if isinstance(said, str) else said,
             cwd=self.folder,
             env=self.environment,
@@ -88,6 +96,49 @@ class Shell:
         assert done.code == 0, done
         return done
 
+    def inside(self, work: Callable[[Threadline], Coroutine[Any, Any, T]]) -> T:
+        """Do something with the store itself, in this process."""
+
+        async def opened() -> T:
+            async with Threadline.open(f"sqlite:{self.store}", indexing=False) as line:
+                return await work(line)
+
+        return asyncio.run(opened())
+
+    def damage(self) -> list[str]:
+        """What the store's own check finds."""
+
+        async def read(line: Threadline) -> list[str]:
+            async with line.store.check() as found:
+                return [sentence async for sentence in found]
+
+        return self.inside(read)
+
+    def texts(self, where: str = LOBBY) -> list[str]:
+        """What the transcript of a conversation holds, oldest first."""
+
+        async def read(line: Threadline) -> list[str]:
+            page = await line.conversations.transcript(where, order="asc", limit=500)
+            return [record.text for record in page.records]
+
+        return self.inside(read)
+
+    def content(self) -> list[str]:
+        """Every conversation with its head, every member and session, every damage."""
+
+        async def read(line: Threadline) -> list[str]:
+            states, _ = await line.conversations.page(limit=500)
+            sessions, _ = await line.sessions.page(limit=500)
+            found = [f"{one.session_id} {one.retired_at}" for one in sessions]
+            for one in states:
+                members, _ = await line.members.of(one.ref, limit=500)
+                found.append(f"{one.ref} {one.kind} {one.head} {one.bound} {one.grouped}")
+                found += [f"{it.session_id} {it.cursor} {it.grants}" for it in members]
+            async with line.store.check() as damage:
+                return found + [sentence async for sentence in damage]
+
+        return self.inside(read)
+
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start one command and let it run."""
         return subprocess.Popen(
@@ -101,19 +152,23 @@ class Shell:
         )
 
 
-def _word(word: str | Path | int) -> str | Path:
-    return str(word) if isinstance(word, int) else word
-
-
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """An empty home: no store yet."""
     return Shell(tmp_path)
 
 
-@pytest.fixture
-def ready(shell: Shell) -> Shell:
-    """A store with one conversation of one record, which has the id m1."""
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose store has one conversation of one record, which has the id m1."""
+    shell = Shell(tmp_path_factory.mktemp("made"))
     shell.good("init")
     shell.good("append", LOBBY, "Good morning", "--from", "Ada", "--id", "m1")
+    return shell.folder
+
+
+@pytest.fixture
+def ready(shell: Shell, made: Path) -> Shell:
+    """A copy of that store."""
+    shutil.copytree(made / "home", shell.folder / "home")
     return shell

@@ -27,6 +27,15 @@ def test_a_store_may_be_named_on_the_command_line(shell: Shell) -> None:
     assert not shell.store.exists()
 
 
+def test_a_home_may_be_named_and_brings_its_own_store(shell: Shell) -> None:
+    shell.settings["THREADLINE_STORE"] = "sqlite:elsewhere.db"
+
+    shell.good("init", "--home", "other")
+
+    assert (shell.folder / "other" / "threadline.db").exists()
+    assert not (shell.folder / "elsewhere.db").exists()
+
+
 def test_a_message_is_appended_and_known_the_second_time(ready: Shell) -> None:
     words = ("append", LOBBY, "How are you?", "--from", "Ben", "--actor", "U2", "--id", "m2")
 
@@ -138,7 +147,7 @@ def test_a_binding_is_made_shown_and_ended(ready: Shell) -> None:
     bound = ready.good("bind", LOBBY, "helper", "--until", "2090-01-31T12:00+01:00", "--json").json
     spoken = ready.good("append", LOBBY, "Who answers?", "--json").json
     shown = ready.good("show", LOBBY, "--json").json
-    ended = ready.good("bind", LOBBY, "--end")
+    ended = ready.good("unbind", LOBBY)
     nothing = ready.good("bind", LOBBY, "--json").json
 
     assert bound["binding"]["session_id"] == "helper"
@@ -151,7 +160,7 @@ def test_a_binding_is_made_shown_and_ended(ready: Shell) -> None:
 
 def test_a_group_gives_handles_and_the_named_one_is_chosen(ready: Shell) -> None:
     empty = ready.good("group", LOBBY, "--json").json
-    ready.good("group", LOBBY, "--handle", "coder=build-bot", "--handle", "guide=docs")
+    ready.good("group", LOBBY, "--participant", "coder=build-bot", "--participant", "guide=docs")
     spoken = ready.good("append", LOBBY, "@guide where is the manual?", "--json").json
     group = ready.good("group", LOBBY, "--default", "coder", "--json").json["group"]
     words = ready.good("group", LOBBY, "--remove", "coder").out
@@ -174,6 +183,22 @@ def test_an_import_says_what_it_took_and_adds_nothing_the_second_time(shell: She
     assert (again["written"], again["known"], again["refused"]) == (0, 102, 0)
     assert (room["history"], room["next_sequence"]) == ("complete", 103)
     assert room["ref"]["account_id"] == "T1"
+
+
+def test_an_import_may_go_to_another_scope(shell: Shell) -> None:
+    shell.good("import", CHAT, "--as", "whatsapp/me", "--conversation", "f", "--scope", "acme")
+
+    assert shell.good("conversations", "--json").json["conversations"] == []
+    [room] = shell.good("conversations", "--scope", "acme", "--json").json["conversations"]
+    assert room["text"] == "whatsapp/me/f?scope=acme"
+
+
+def test_times_are_shown_in_utc_and_recent_ones_by_their_age(ready: Shell) -> None:
+    ready.good("append", LOBBY, "Late", "--at", "2024-03-01T08:30+09:00")
+    ready.good("join", LOBBY, "helper")
+
+    assert "2024-02-29 23:30 UTC" in ready.good("history", LOBBY).out
+    assert "just now" in ready.good("sessions").out
 
 
 def test_an_import_takes_what_the_file_does_not_say(shell: Shell) -> None:

@@ -6,9 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from tests.cli.conftest import Cli
-
-EXPORTS = Path(__file__).parent.parent / "data" / "exports"
+from tests.cli.conftest import EXPORTS, Shell
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> Path:
@@ -20,27 +18,27 @@ def zipped(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def test_an_export_cut_in_the_middle_is_partial_and_the_whole_one_completes_it(
-    bare: Cli, tmp_path: Path
+    shell: Shell, tmp_path: Path
 ) -> None:
     whole = EXPORTS / "telegram-single-tgparser-1.json"
     body = whole.read_bytes()
     cut = tmp_path / whole.name
     cut.write_bytes(body[: len(body) * 2 // 3])
 
-    broken = bare("import", cut, "--as", "telegram/7001", "--json")
-    between = bare("conversations", "--json").json["conversations"]
-    full = bare("import", whole, "--as", "telegram/7001", "--json")
-    after = bare("conversations", "--json").json["conversations"]
+    broken = shell("import", cut, "--as", "telegram/7001", "--json")
+    between = shell("conversations", "--json").json["conversations"]
+    full = shell("import", whole, "--as", "telegram/7001", "--json")
+    after = shell("conversations", "--json").json["conversations"]
 
     assert (broken.code, broken.error["code"]) == (1, "archive_error")
     assert whole.name in broken.error["message"]
     assert all(one["history"] != "complete" for one in between)
     assert full.code == 0
     assert [one["history"] for one in after] == ["complete"]
-    assert bare.everything()[2] == []
+    assert shell.damage() == []
 
 
-def test_a_zip_bomb_is_refused_before_it_swells(bare: Cli, tmp_path: Path) -> None:
+def test_a_zip_bomb_is_refused_before_it_swells(shell: Shell, tmp_path: Path) -> None:
     channels = b'[{"id": "C1", "name": "help", "created": 1, "creator": "U1"}]'
     bomb = zipped(
         tmp_path / "bomb.zip",
@@ -51,29 +49,32 @@ def test_a_zip_bomb_is_refused_before_it_swells(bare: Cli, tmp_path: Path) -> No
         },
     )
 
-    done = bare("import", bomb, "--as", "slack/T1", "--json")
+    done = shell("import", bomb, "--as", "slack/T1", "--json")
 
     assert (done.code, done.error["code"]) == (1, "archive_error")
     assert "help/2024-03-01.json" in done.error["message"]
-    assert all(line.split()[2] == "0" for line in bare.everything()[0])
+    assert all(
+        one["history"] != "complete"
+        for one in shell.good("conversations", "--json").json["conversations"]
+    )
 
 
-def test_a_zip_that_would_write_elsewhere_is_refused(bare: Cli, tmp_path: Path) -> None:
+def test_a_zip_that_would_write_elsewhere_is_refused(shell: Shell, tmp_path: Path) -> None:
     sly = zipped(
         tmp_path / "sly.zip", {"channels.json": b"[]", "users.json": b"[]", "../../evil": b"x"}
     )
 
-    done = bare("import", sly, "--as", "slack/T1", "--json")
+    done = shell("import", sly, "--as", "slack/T1", "--json")
 
     assert (done.code, done.error["code"]) == (1, "archive_error")
     assert "evil" in done.error["message"]
-    assert bare.everything()[0] == []
+    assert shell.content() == []
     assert not list(tmp_path.parent.rglob("evil"))
 
 
-def test_a_file_of_no_known_format_is_refused(bare: Cli, tmp_path: Path) -> None:
+def test_a_file_of_no_known_format_is_refused(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "notes.bin").write_bytes(io.BytesIO(bytes(range(256))).read())
 
-    done = bare("import", tmp_path / "notes.bin", "--as", "slack/T1", "--json")
+    done = shell("import", tmp_path / "notes.bin", "--as", "slack/T1", "--json")
 
     assert (done.code, done.error["code"]) == (1, "archive_error")

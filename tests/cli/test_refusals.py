@@ -5,68 +5,63 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import LOBBY, Shell
+from threadline import Threadline
 
 BAD: list[tuple[list[str], int, str, str]] = [
-    (["history", "slack/T1"], 2, "invalid_conversation", "provider/account/conversation"),
-    (["history", "slack//C9"], 2, "invalid_conversation", "account_id is missing or blank"),
-    (["history", "slack/T1/%20"], 2, "invalid_conversation", "conversation_id is missing or blank"),
-    (["history", "slack/T1/a/b/c"], 2, "invalid_conversation", "provider/account/conversation"),
-    (["append", "slack/T1/%00", "x"], 2, "invalid_conversation", "NUL"),
+    (["history", "slack/T1"], 1, "invalid_conversation", "provider/account/conversation"),
+    (["history", "slack//C9"], 1, "invalid_conversation", "account_id is missing or blank"),
+    (["history", "slack/T1/%20"], 1, "invalid_conversation", "conversation_id is missing or blank"),
+    (["history", "slack/T1/a/b/c"], 1, "invalid_conversation", "provider/account/conversation"),
+    (["append", "slack/T1/%00", "x"], 1, "invalid_conversation", "NUL"),
     (["history", "slack/T1/C9"], 3, "not_found", "there is no conversation slack/T1/C9"),
     (["history", "penguin"], 3, "not_found", "there is no conversation 'penguin'"),
-    (["append", LOBBY, "x", "--kind", "cave"], 2, "invalid_input", "dm, room, thread"),
+    (["append", LOBBY, "x", "--kind", "cave"], 1, "invalid_input", "dm, room, thread"),
     (["append", LOBBY, "x", "--kind", "dm"], 1, "kind_mismatch", "known under another kind"),
-    (["append", LOBBY, "x", "--event", "sigh"], 2, "invalid_input", "message, edit, delete"),
-    (["append", LOBBY, "x", "--event", "edit"], 2, "invalid_input", "--revises"),
-    (["append", LOBBY, "x", "--at", "noon"], 2, "invalid_input", "2030-01-31T12:00"),
-    (["append", LOBBY, "x", "--at", "2024-01-01T12:00"], 2, "invalid_input", "has no zone"),
-    (["append", LOBBY, "x", "--from", " "], 2, "invalid_input", "actor.id is missing or blank"),
-    (["ack", LOBBY, "helper", "-1"], 2, "invalid_input", "the lowest acknowledgement here is 0"),
-    (["ack", LOBBY, "helper", "9"], 2, "invalid_input", "the newest sequence is 1"),
+    (["append", LOBBY, "x", "--event", "sigh"], 1, "invalid_input", "message, edit, delete"),
+    (["append", LOBBY, "x", "--event", "edit"], 1, "invalid_input", "--revises"),
+    (["append", LOBBY, "x", "--at", "noon"], 1, "invalid_input", "2030-01-31T12:00"),
+    (["append", LOBBY, "x", "--at", "2024-01-01T12:00"], 1, "invalid_input", "has no zone"),
+    (["append", LOBBY, "x", "--from", " "], 1, "invalid_input", "actor.id is missing or blank"),
+    (["ack", LOBBY, "helper", "-1"], 1, "invalid_input", "the lowest acknowledgement here is 0"),
+    (["ack", LOBBY, "helper", "9"], 1, "invalid_input", "the newest sequence is 1"),
     (["ack", LOBBY, "stranger", "1"], 3, "session_not_found", "No session has this name"),
     (["ack", LOBBY, "idle", "1"], 3, "membership_not_found", "not a member"),
     (["leave", LOBBY, "idle"], 3, "membership_not_found", "not a member"),
     (["tail", "stranger", "--once"], 3, "session_not_found", "No session has this name"),
     (["tail", "gone", "--once"], 1, "session_retired", "was retired"),
-    (["join", LOBBY, ""], 2, "invalid_input", "session"),
-    (["join", LOBBY, "a\nb"], 2, "invalid_input", "session"),
-    (["join", LOBBY, "x", "--policy", "most"], 2, "invalid_input", "all, since_join, last_n"),
-    (["join", LOBBY, "x", "--policy", "last_n"], 2, "invalid_input", "last_n needs n"),
-    (["join", LOBBY, "x", "-n", "0"], 2, "invalid_input", "at least 1"),
-    (["leave", LOBBY, "helper", "--reason", "whim"], 2, "invalid_input", "manual, binding, group"),
+    (["join", LOBBY, ""], 1, "invalid_input", "session"),
+    (["join", LOBBY, "a\nb"], 1, "invalid_input", "session"),
+    (["join", LOBBY, "x", "--policy", "most"], 1, "invalid_input", "all, since_join, last_n"),
+    (["join", LOBBY, "x", "--policy", "last_n"], 1, "invalid_input", "last_n needs n"),
+    (["join", LOBBY, "x", "-n", "0"], 1, "invalid_input", "at least 1"),
+    (["leave", LOBBY, "helper", "--reason", "whim"], 1, "invalid_input", "manual, binding, group"),
     (["bind", LOBBY, "other"], 1, "binding_conflict", "'helper'"),
-    (["bind", LOBBY, "helper", "--until", "soon"], 2, "invalid_input", "2030-01-31T12:00"),
-    (["bind", LOBBY, "helper", "--end"], 2, "invalid_input", "--end takes no SESSION"),
-    (["group", LOBBY, "--handle", "coder"], 2, "invalid_input", "HANDLE=SESSION"),
-    (["group", LOBBY, "--handle", "a b=x"], 2, "invalid_input", "must begin with a letter"),
-    (["group", LOBBY, "--mode", "loud"], 2, "invalid_input", "open, mention"),
+    (["bind", LOBBY, "helper", "--until", "soon"], 1, "invalid_input", "2030-01-31T12:00"),
+    (["group", LOBBY, "--participant", "coder"], 1, "invalid_input", "HANDLE=SESSION"),
+    (["group", LOBBY, "--participant", "a b=x"], 1, "invalid_input", "must begin with a letter"),
+    (["group", LOBBY, "--mode", "loud"], 1, "invalid_input", "open, mention"),
     (["group", LOBBY, "--remove", "nobody"], 3, "not_found", "nobody is 'nobody' here"),
-    (["search", " "], 2, "invalid_input", "a query has"),
-    (["search", "x", "--after", "later"], 2, "invalid_input", "`next`"),
+    (["search", " "], 1, "invalid_input", "a query has"),
+    (["search", "x", "--after", "later"], 1, "invalid_input", "`next`"),
     (["conversations", "--store", "mysql://x/y"], 2, "config_error", "sqlite:PATH"),
-    (["conversations", "--session", "helper", "--after", "?"], 2, "invalid_input", "`next`"),
+    (["conversations", "--session", "helper", "--after", "?"], 1, "invalid_input", "`next`"),
 ]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """A store where LOBBY is a room bound to `helper`; `idle` is in no room, `gone` is retired."""
-    import asyncio
-
-    from threadline import Threadline
-
     shell = Shell(tmp_path_factory.mktemp("refusals"))
     shell.good("init")
     shell.good("append", LOBBY, "Good morning", "--from", "Ada", "--id", "m1")
     shell.good("bind", LOBBY, "helper")
 
-    async def more() -> None:
-        async with Threadline.open(f"sqlite:{shell.store}", indexing=False) as tl:
-            for name in ("idle", "gone"):
-                await tl.sessions.create(name)
-            await tl.sessions.retire("gone")
+    async def more(line: Threadline) -> None:
+        for name in ("idle", "gone"):
+            await line.sessions.create(name)
+        await line.sessions.retire("gone")
 
-    asyncio.run(more())
+    shell.inside(more)
     return shell
 
 
@@ -76,19 +71,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def test_bad_input_is_refused_with_what_to_do(
     store: Shell, words: list[str], code: int, name: str, says: str
 ) -> None:
-    before = (
-        store.good("history", LOBBY, "--json").json,
-        store.good("members", LOBBY, "--json").json,
-    )
+    before = store.content()
 
     refused = store(*words, "--json")
 
     assert (refused.code, refused.out) == (code, "")
-    assert refused.error["error"] == name
-    assert refused.error["exit"] == code
+    assert refused.error["code"] == name
     assert says in refused.error["message"]
-    after = store.good("history", LOBBY, "--json").json, store.good("members", LOBBY, "--json").json
-    assert after == before
+    assert store.content() == before
 
 
 def test_a_refusal_in_words_is_a_line_or_two_on_standard_error(store: Shell) -> None:
@@ -106,24 +96,26 @@ def test_a_refusal_in_words_is_a_line_or_two_on_standard_error(store: Shell) -> 
     ids=" ".join,
 )
 def test_wrong_usage_ends_with_two_and_shows_how(store: Shell, words: list[str]) -> None:
-    refused = store(*words)
+    told, given = store(*words), store(*words, "--json")
 
-    assert (refused.code, refused.out) == (2, "")
-    assert "Usage: threadline" in refused.err
+    assert (told.code, told.out) == (given.code, given.out) == (2, "")
+    assert len(told.err.splitlines()) == 2
+    assert "--help" in told.err
+    assert given.error["code"] == "usage"
 
 
 def test_a_text_with_a_nul_is_refused(store: Shell) -> None:
     """A NUL cannot stand in an argument, so it comes by standard input."""
     refused = store("append", LOBBY, "-", "--json", said=b"a\0b")
 
-    assert (refused.code, refused.error["error"]) == (2, "invalid_input")
+    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
     assert "NUL" in refused.error["message"]
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_place(store: Shell) -> None:
     refused = store("append", LOBBY, "-", said=b"abc\xff")
 
-    assert refused.code == 2
+    assert refused.code == 1
     assert "byte 3" in refused.err
 
 
@@ -131,9 +123,9 @@ def test_bytes_that_are_no_text_are_refused_with_their_place(store: Shell) -> No
 def test_a_text_that_is_too_long_is_refused_and_nothing_is_written(store: Shell, size: int) -> None:
     refused = store("append", LOBBY, "-", "--json", said=b"x" * size)
 
-    assert (refused.code, refused.error["error"]) == (1, "too_large")
+    assert (refused.code, refused.error["code"]) == (1, "too_large")
     assert "4194304" in refused.error["message"]
-    assert len(store.good("history", LOBBY, "--json").json["records"]) == 1
+    assert store.texts() == ["Good morning"]
 
 
 def test_the_longest_text_is_kept_whole(ready: Shell) -> None:
@@ -149,5 +141,14 @@ def test_an_argument_that_is_no_utf8_is_refused_or_made_visible(ready: Shell) ->
     refused = ready("history", f"slack/T1/{broken}", "--json")
     kept = ready.good("append", LOBBY, broken, "--json")
 
-    assert (refused.code, refused.error["error"]) == (2, "invalid_conversation")
+    assert (refused.code, refused.error["code"]) == (1, "invalid_conversation")
     assert kept.json["record"]["text"] == "b\ufffdd"
+
+
+def test_wrong_settings_end_with_two(ready: Shell) -> None:
+    (ready.folder / "home" / "threadline.toml").write_text('stroe = "sqlite:x.db"\n')
+
+    refused = ready("conversations", "--json")
+
+    assert (refused.code, refused.error["code"]) == (2, "config_error")
+    assert "stroe" in refused.error["message"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import pytest
 
-from tests.cli.conftest import PROGRAM, ROOM, Cli, message
-from threadline import Threadline
+from tests.cli.conftest import LOBBY, PROGRAM, Shell
+from threadline import Actor, ConversationRef, InboundMessage, Threadline
 from threadline.entrypoints.cli import app
 
 COMMANDS = (
@@ -20,7 +19,7 @@ COMMANDS = (
 HOSTILE = "[bold red]big[/] \x1b[2J\x1b]0;title\x07 \u202egnp.exe \r\x9b31m[/nothing]"
 
 
-def spent(command: Sequence[str]) -> float:
+def spent(*command: str) -> float:
     """The least processor time of five runs in seconds: what neighbours do does not count."""
     found = []
     for _ in range(5):
@@ -33,11 +32,11 @@ def spent(command: Sequence[str]) -> float:
 
 
 def test_the_library_is_imported_within_150_ms() -> None:
-    assert spent([sys.executable, "-c", "import threadline"]) <= 0.150
+    assert spent(sys.executable, "-c", "import threadline") <= 0.150
 
 
 def test_the_help_is_there_within_400_ms() -> None:
-    assert spent([PROGRAM, "--help"]) <= 0.400
+    assert spent(PROGRAM, "--help") <= 0.400
 
 
 def test_the_help_needs_no_driver_and_no_flow() -> None:
@@ -61,42 +60,33 @@ def test_every_command_is_there_with_help_and_all_but_the_demo_give_json() -> No
         assert ("as_json" in function.__annotations__) == (name != "demo"), name
 
 
-@pytest.mark.parametrize("command", ["history", "tail", "search", "conversations"])
+@pytest.mark.parametrize(
+    "words",
+    [["history", LOBBY], ["tail", "helper", "--once"], ["search", "big"]],
+    ids=["history", "tail", "search"],
+)
 def test_what_strangers_write_never_reaches_the_terminal_as_a_command(
-    cli: Cli, command: str
+    ready: Shell, words: list[str]
 ) -> None:
     async def say(line: Threadline) -> None:
-        await line.inbound.append(message(HOSTILE, 9))
+        await line.inbound.append(
+            InboundMessage(
+                conversation=ConversationRef.parse(LOBBY), actor=Actor("U1", HOSTILE), text=HOSTILE
+            )
+        )
+        await line.members.join(LOBBY, "helper")
 
-    cli.inside(say)
-    words = {
-        "history": ["history", ROOM],
-        "tail": ["tail", "helper", "--once"],
-        "search": ["search", "big"],
-        "conversations": ["append", ROOM, "x", "--from", HOSTILE.replace("\r", "")],
-    }[command]
+    ready.inside(say)
 
-    done = cli(*words)
+    done = ready.good(*words)
 
-    assert done.code == 0
-    assert all(one.isprintable() for one in done.out.replace("\n", "").replace("…", ""))
-    if command != "conversations":
-        assert "[bold red]big[/]" in done.out
-        assert "[/nothing]" in done.out
+    assert all(one.isprintable() for one in done.out.replace("\n", ""))
+    assert "[bold red]big[/]" in done.out
+    assert "[/nothing]" in done.out
 
 
-def test_an_error_repeats_nothing_that_steers_the_terminal(cli: Cli) -> None:
-    done = cli("history", "slack/\x1b[2J/C9\x07")
+def test_an_error_repeats_nothing_that_steers_the_terminal(ready: Shell) -> None:
+    done = ready("history", "slack/\x1b[2J/C9\x07")
 
     assert done.code == 3
     assert all(one.isprintable() for one in done.err.replace("\n", ""))
-
-
-def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
-    command = " ".join(f"'{word}'" for word in cli.command("history", ROOM, "--json"))
-
-    done = subprocess.run(
-        ["sh", "-c", f"{command} | head -c 1"], env=cli.environment, capture_output=True, text=True
-    )
-
-    assert (done.stdout, done.stderr) == ("{", "")

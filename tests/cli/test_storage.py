@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOM, SAID, Cli
+from tests.cli.conftest import LOBBY, Done, Shell
 from threadline import Threadline
 
 
@@ -41,6 +42,11 @@ def swap_key(file: Path) -> None:
     Path(f"{file}.key").write_text("ab" * 32)
 
 
+def full_disk() -> None:
+    """From here on no file of this process grows over 1.5 MB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
+
+
 HARM = pytest.mark.parametrize(
     ("harm", "name", "word"),
     [
@@ -55,90 +61,90 @@ HARM = pytest.mark.parametrize(
 
 @HARM
 def test_a_store_that_is_not_right_is_refused_and_left_as_it_is(
-    cli: Cli, harm: Callable[[Path], None], name: str, word: str
+    ready: Shell, harm: Callable[[Path], None], name: str, word: str
 ) -> None:
-    harm(cli.file)
-    before = cli.file.read_bytes()
+    harm(ready.store)
+    before = ready.store.read_bytes()
 
-    done = cli("append", ROOM, "More", "--json")
+    done = ready("append", LOBBY, "More", "--json")
 
     assert (done.code, done.error["code"]) == (4, name)
-    assert cli.file.read_bytes() == before
+    assert ready.store.read_bytes() == before
 
 
 @HARM
 def test_the_doctor_says_what_is_wrong_with_it_and_what_to_do(
-    cli: Cli, harm: Callable[[Path], None], name: str, word: str
+    ready: Shell, harm: Callable[[Path], None], name: str, word: str
 ) -> None:
-    harm(cli.file)
+    harm(ready.store)
 
-    done = cli("doctor")
+    done = ready("doctor")
 
     assert done.code == 1
-    assert str(cli.file) in done.out
+    assert str(ready.store) in done.out
     assert word in done.out
 
 
 def test_a_store_that_another_process_holds_is_left_to_it_and_the_holder_is_named(
-    cli: Cli,
+    ready: Shell,
 ) -> None:
-    async def held() -> tuple[object, object]:
-        async with Threadline.open(f"sqlite:{cli.file}"):
+    async def held() -> tuple[Done, Done]:
+        async with Threadline.open(f"sqlite:{ready.store}"):
             return await asyncio.gather(
-                asyncio.to_thread(cli, "append", ROOM, "More", "--json"),
-                asyncio.to_thread(cli, "doctor"),
+                asyncio.to_thread(ready, "append", LOBBY, "More", "--json"),
+                asyncio.to_thread(ready, "doctor"),
             )
 
     refused, doctor = asyncio.run(held())
 
-    assert (refused.code, refused.error["code"]) == (4, "store_busy")  # type: ignore[attr-defined]
-    assert refused.error["facts"]["pid"] == os.getpid()  # type: ignore[attr-defined]
-    assert doctor.code == 4  # type: ignore[attr-defined]
-    assert str(os.getpid()) in doctor.err  # type: ignore[attr-defined]
-    assert cli.texts() == list(SAID)
+    assert (refused.code, refused.error["code"]) == (4, "store_busy")
+    assert refused.error["facts"]["pid"] == os.getpid()
+    assert doctor.code == 4
+    assert str(os.getpid()) in doctor.err
+    assert ready.texts() == ["Good morning"]
 
 
-def test_a_full_disk_refuses_the_message_and_the_next_one_fits_again(cli: Cli) -> None:
-    full = cli("append", ROOM, "-", "--json", said=b"x" * 3_000_000, blocks=3000)
-    fits = cli("append", ROOM, "Small")
+def test_a_full_disk_refuses_the_message_and_the_next_one_fits_again(ready: Shell) -> None:
+    full = ready("append", LOBBY, "-", "--json", said=b"x" * 3_000_000, before=full_disk)
+    fits = ready("append", LOBBY, "Small")
 
     assert (full.code, full.error["code"]) == (4, "store_full")
     assert fits.code == 0
-    assert cli.texts() == [*SAID, "Small"]
-    assert cli.everything()[2] == []
+    assert ready.texts() == ["Good morning", "Small"]
+    assert ready.damage() == []
 
 
-def test_a_store_that_is_not_there_is_not_begun_by_a_reader(bare: Cli) -> None:
-    done = bare("conversations", "--json")
+def test_a_store_that_is_not_there_is_not_begun_by_a_reader(shell: Shell) -> None:
+    done = shell("conversations", "--json")
 
     assert (done.code, done.error["code"]) == (4, "store_unavailable")
     assert "threadline init" in done.error["message"]
-    assert list(bare.home.iterdir()) == []
+    assert not shell.store.parent.exists()
 
 
-def test_the_doctor_finds_a_record_that_was_changed_behind_our_back(cli: Cli) -> None:
-    with closing(sqlite3.connect(cli.file)) as connection:
+def test_the_doctor_finds_a_record_that_was_changed_behind_our_back(ready: Shell) -> None:
+    with closing(sqlite3.connect(ready.store)) as connection:
         tables = [name for (name,) in connection.execute("select name from sqlite_schema")]
         assert "record" in tables or "records" in tables
         name = "records" if "records" in tables else "record"
         connection.execute(f"update {name} set digest = zeroblob(length(digest))")
         connection.commit()
 
-    done = cli("doctor", "--json")
+    done = ready("doctor", "--json")
 
     assert done.code == 1
     assert done.json["well"] is False
     assert any(one["is_damage"] for one in done.json["findings"])
 
 
-def test_the_doctor_finds_a_binding_to_a_session_that_was_retired(cli: Cli) -> None:
-    cli("bind", ROOM, "owner")
+def test_the_doctor_finds_a_binding_to_a_session_that_was_retired(ready: Shell) -> None:
+    ready("bind", LOBBY, "owner")
 
     async def retire(line: Threadline) -> None:
         await line.sessions.retire("owner")
 
-    cli.inside(retire)
-    done = cli("doctor", "--json")
+    ready.inside(retire)
+    done = ready("doctor", "--json")
 
     [finding] = done.json["findings"]
     assert done.code == 1

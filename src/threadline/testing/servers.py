@@ -34,9 +34,7 @@ START_SECONDS = 60.0
 class PostgresServer:
     """One server with a folder of its own. Made by `postgres_server`."""
 
-    def __init__(
-        self, folder: Path, settings: dict[str, str], preload: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str], preload: Path | None = None) -> None:
         self._folder = folder
         self._data = folder / "data"
         self._settings = SETTINGS | settings

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,9 @@ from threadline.entrypoints.cli.shown import (
     transcript,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from threadline.entrypoints.cli.health import Report
 
 
 def search(
@@ -90,40 +94,39 @@ def doctor(
 ) -> None:
     """Examine the store and say what to do: damage, imports that hang, bindings to nobody.
 
-    Reads every record once. Ends with 0 where all is well, 1 where something is to be done, 5 where
-    the store is damaged, newer, or of another key.
+    Reads every record once. Ends with 0 where all is well, 1 where something is to be done, 4 where
+    it cannot look because the store is not there or another process holds it.
 
       threadline doctor
       threadline doctor --repair
     """
     from threadline.entrypoints.cli.health import Report, examine, outside
 
-    report = Report()
-
-    def look() -> int:
-        outside(report, settings_of(store, scope, home))
-        return 0
-
-    leave(look, as_json=as_json)
-
-    async def work(line: Line) -> int:
-        await examine(report, line, repair=repair)
+    def work() -> int:
+        report = Report()
+        settings = settings_of(store, scope, home)
+        outside(report, settings)
+        asyncio.run(examine(report, settings, repair=repair))
         if as_json:
             write_json(report.plain())
         else:
-            for one in report.facts:
-                console().print(f"{one.name:<12}{inert(one.value)}", soft_wrap=True)
-            for finding in report.findings:
-                console().print()
-                say(f"{'DAMAGE' if finding.is_damage else 'To do'}: {inert(finding.what)}", "bold")
-                say(f"  {finding.advice}")
-            if not report.findings:
-                say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
-            for sentence in report.repaired:
-                say(f"Repaired: {inert(sentence)}")
+            _tell(report)
         return report.code
 
-    act(work, home=home, store=store, scope=scope, as_json=as_json)
+    leave(work, as_json=as_json)
+
+
+def _tell(report: Report) -> None:
+    for one in report.facts:
+        console().print(f"{one.name:<12}{inert(one.value)}", soft_wrap=True)
+    for finding in report.findings:
+        console().print()
+        say(f"{'DAMAGE' if finding.is_damage else 'To do'}: {inert(finding.what)}", "bold")
+        say(f"  {inert(finding.advice)}")
+    if not report.findings:
+        say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
+    for sentence in report.repaired:
+        say(f"Repaired: {inert(sentence)}")
 
 
 def demo(

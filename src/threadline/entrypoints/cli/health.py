@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 import stat
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from threadline.config import Settings
-from threadline.core.errors import NotFound, SessionRetired
+from threadline.core.errors import NotFound, SchemaNewer, SessionRetired, StoreDamaged, WrongKey
 from threadline.core.ids import number_of
 from threadline.core.model import Controller, Hydration
 from threadline.core.ports import PARKED, Changes, Loaded, Page, Story
-from threadline.entrypoints.cli.door import Exit, Line, sqlite_file
+from threadline.entrypoints.cli.door import ADVICE, Exit, Line, enter, sqlite_file
 from threadline.entrypoints.cli.places import shown_url
 from threadline.entrypoints.cli.shown import at, how_many
 from threadline.flows.conversations import State
@@ -113,8 +114,22 @@ class ReadParked(Story[list[tuple[datetime, str]]]):
         return Changes(), [(epoch + timedelta(microseconds=r[1]), r[3]) for r in rows]
 
 
-async def examine(report: Report, line: Line, *, repair: bool) -> None:
-    """What is in the store: records, imports, bindings, messages that were put aside."""
+async def examine(report: Report, settings: Settings, *, repair: bool) -> None:
+    """Open the store and look at what is in it. That it does not open is a finding, too."""
+    try:
+        async with AsyncExitStack() as stack:
+            tl = await enter(stack, settings)
+            await _inside(report, Line(tl, settings), repair=repair)
+    except (StoreDamaged, SchemaNewer, WrongKey) as error:
+        report.find(
+            str(error),
+            ADVICE.get(error.code, "Nothing was looked at, and nothing was changed."),
+            is_damage=isinstance(error, StoreDamaged),
+        )
+
+
+async def _inside(report: Report, line: Line, *, repair: bool) -> None:
+    """Records, imports, bindings, messages that were put aside."""
     await _damage(report, line)
     await _due(report, line, repair=repair)
     await _conversations(report, line, repair=repair)

@@ -9,6 +9,7 @@ import typer
 from threadline.entrypoints.cli.door import Line, act, sqlite_file
 from threadline.entrypoints.cli.options import Home, Json, Limit, Ref, Scope, Store
 from threadline.entrypoints.cli.shown import (
+    ago,
     at,
     cells,
     console,
@@ -179,7 +180,7 @@ def _facts(state: Any, bound: Any, group: Any) -> list[tuple[str, str]]:
         ("records", kept),
         ("history", f"{history} (import: {state.hydration.value})"),
         ("members", str(state.members)),
-        ("since", at(state.created_at)),
+        ("since", ago(state.created_at)),
     ]
     if state.held:
         said.append(("waiting", f"{how_many(state.held, 'message')} until the import is done"))

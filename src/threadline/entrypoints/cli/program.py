@@ -17,6 +17,7 @@ from threadline.entrypoints.cli import (
     speaking,
     tailing,
 )
+from threadline.entrypoints.cli.door import Exit, complain
 
 app = typer.Typer(
     name="threadline",
@@ -101,4 +102,16 @@ def main() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    app()
+    try:
+        code = app(args=sys.argv[1:] or ["--help"], prog_name="threadline", standalone_mode=False)
+    except typer.Abort:
+        code = Exit.INTERRUPTED
+    except Exception as error:
+        # Wrong usage. Which click it comes from depends on the release of typer.
+        said = getattr(error, "format_message", None)
+        if said is None:
+            raise
+        path = getattr(getattr(error, "ctx", None), "command_path", "threadline")
+        complain("usage", said(), f"How it is used: {path} --help", {}, "--json" in sys.argv)
+        code = Exit.USAGE
+    sys.exit(int(code or Exit.OK))

@@ -19,7 +19,7 @@ from threadline.entrypoints.cli.options import (
     Store,
 )
 from threadline.entrypoints.cli.shown import (
-    at,
+    ago,
     cells,
     console,
     how_many,
@@ -171,8 +171,8 @@ def sessions(
             return
         made = table("session", "since", "also called", "state")
         for one in found:
-            state = "" if one.retired_at is None else f"retired {at(one.retired_at)}"
-            made.add_row(*cells(one.session_id, at(one.created_at), ", ".join(one.aliases), state))
+            state = "" if one.retired_at is None else f"retired {ago(one.retired_at)}"
+            made.add_row(*cells(one.session_id, ago(one.created_at), ", ".join(one.aliases), state))
         console().print(made)
         if following is not None:
             say(f"There are more than {limit}.", "dim")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -152,13 +152,33 @@ def _encodable(value: Any) -> Any:
 
 
 def at(when: datetime | None) -> str:
-    """A time in the zone of this machine."""
-    return "" if when is None else when.astimezone().strftime("%Y-%m-%d %H:%M")
+    """A time to the minute, the same on every machine."""
+    return "" if when is None else when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def exactly(when: datetime) -> str:
-    """A time in the zone of this machine, to the second and with its zone."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    """A time to the second."""
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ago(when: datetime) -> str:
+    """How long ago it was, while that says more than the date does; else the time itself.
+
+    >>> ago(datetime.now(UTC) - timedelta(minutes=5)), ago(datetime(2024, 3, 1, 8, tzinfo=UTC))
+    ('5 min ago', '2024-03-01 08:00 UTC')
+    """
+    minutes = (datetime.now(UTC) - when) // timedelta(minutes=1)
+    match minutes:
+        case _ if minutes < 0 or minutes >= 7 * 24 * 60:
+            return at(when)
+        case 0:
+            return "just now"
+        case _ if minutes < 60:
+            return f"{minutes} min ago"
+        case _ if minutes < 48 * 60:
+            return f"{minutes // 60} h ago"
+        case _:
+            return f"{minutes // (24 * 60)} days ago"
 
 
 def policy_text(policy: Policy) -> str:

@@ -169,7 +169,7 @@ def group(
                 if as_json:
                     write_json({"group": None})
                 else:
-                    say("There is no group here. Make one: --handle HANDLE=SESSION")
+                    say("There is no group here. Make one: --participant HANDLE=SESSION")
                 return
         if mode is not None or default is not None:
             chosen = KEEP if default is None else default

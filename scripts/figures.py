@@ -1,0 +1,74 @@
+"""Writes the README's figures from the result files, so that no figure is typed by hand.
+
+`python scripts/figures.py` after `make crash` or `make bench`; a test compares.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN = "<!-- figures: begin -->"
+END = "<!-- figures: end -->"
+
+
+def crash(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of kills, cuts and full disks."""
+    lines = [
+        "| `make crash` | states | acknowledged | violations | seed |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        states, told = f"{row['states']:,}", f"{row['acknowledged']:,}"
+        lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
+    lines += ["", *(f"- {row['what']}: {note}" for row in rows for note in row["notes"])]
+    return lines
+
+
+def bench(found: dict[str, Any]) -> list[str]:
+    """The rows that have a target, with what was reached."""
+    said = ", ".join(f"{name}: {value}" for name, value in found["machine"].items())
+    kind = "A quick run" if found["quick"] else "A full run"
+    lines = [
+        f"{kind} of `make bench` ({said}).",
+        "",
+        "| `make bench` | engine | disk | ours | raw | target | met |",
+        "| --- | --- | --- | ---: | ---: | --- | --- |",
+    ]
+    for row in found["rows"]:
+        if row["met"] is None:
+            continue
+        raw = "" if row["raw"] is None else figure(row["raw"])
+        met = "yes" if row["met"] else "**missed**"
+        unit = row["unit"]
+        lines.append(
+            f"| {row['name']} | {row['engine']} | {row['disk']} | {figure(row['ours'])} {unit} "
+            f"| {raw} | {row['target']} | {met} |"
+        )
+    return lines
+
+
+def figure(value: float) -> str:
+    """A number as people read it."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def section() -> str:
+    """The whole section between the markers."""
+    kills = json.loads((ROOT / "crash" / "results.json").read_text("utf-8"))
+    speed = json.loads((ROOT / "bench" / "results.json").read_text("utf-8"))
+    return "\n".join([BEGIN, "", *crash(kills), "", *bench(speed), "", END])
+
+
+def written(readme: str) -> str:
+    """The README with the section as it has to be."""
+    before, rest = readme.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    return before + section() + after
+
+
+if __name__ == "__main__":
+    page = ROOT / "README.md"
+    page.write_text(written(page.read_text("utf-8")), "utf-8")

@@ -26,7 +26,7 @@ demo: $(READY) ## Import real conversations and see the whole story in the termi
 test: $(READY) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
 	seed=$(SEED); \
 	$(PY) -m pytest -n 2 --randomly-seed=$$seed && \
-	$(PY) -m pytest -n 2 --randomly-seed=$$((seed + 1)) tests/acceptance tests/flows
+	$(PY) -m pytest -n 2 --randomly-seed=$$((seed + 1)) -k sqlite tests/acceptance tests/flows
 
 check: $(READY) format lint types test ## Everything that has to be green before a commit
 

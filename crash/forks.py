@@ -34,7 +34,8 @@ class Life:
 def live(work: Callable[[int], None], seconds: float | None = None, *, after: bytes = b"") -> Life:
     """Run `work(pipe)` in a child; `kill -9` it after so many seconds unless it ended before.
 
-    The seconds count from when it says `after`, where that is given.
+    The seconds count from when it said `after` and so many bytes, where that is given: on a busy
+    machine a life is slower, not shorter.
     """
     near, far = os.pipe()
     sys.stdout.flush()
@@ -50,6 +51,7 @@ def live(work: Callable[[int], None], seconds: float | None = None, *, after: by
         _exit(0)
     os.close(far)
     written: list[bytes] = []
+    begun, count = False, 0
     end = None if seconds is None or after else time.monotonic() + seconds
     try:
         while True:
@@ -60,7 +62,9 @@ def live(work: Callable[[int], None], seconds: float | None = None, *, after: by
             if not data:
                 break
             written.append(data)
-            if end is None and seconds is not None and after in data:
+            begun = begun or after in data
+            count += len(data)
+            if end is None and seconds is not None and begun and count >= heard:
                 end = time.monotonic() + seconds
     finally:
         os.kill(child, signal.SIGKILL)

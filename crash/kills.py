@@ -73,15 +73,13 @@ def run(outcome: Outcome, *, cycles: int, seconds: float) -> None:
     slowest = 0.0
     while outcome.states < cycles and time.monotonic() - began < seconds:
         with scratch() as folder:
-            longest = chance.choice([0.01, 0.03, 0.06, 0.1])
+            longest = chance.choice([500, 2_000, 6_000, 15_000])
             slowest = max(slowest, _store(outcome, folder / "t.db", chance, cycles, longest))
     outcome.seconds = time.monotonic() - began
     outcome.notes.append(f"slowest reopening {slowest * 1000:.0f} ms")
 
 
-def _store(
-    outcome: Outcome, path: Path, chance: random.Random, cycles: int, longest: float
-) -> float:
+def _store(outcome: Outcome, path: Path, chance: random.Random, cycles: int, longest: int) -> float:
     ledger, slowest = Ledger(), 0.0
     for number in range(LIVES):
         if outcome.states >= cycles:
@@ -90,12 +88,13 @@ def _store(
         where = f"cycle {outcome.states}"
         seed = chance.getrandbits(32)
         told = ledger.acknowledged
-        # Now and then it dies while it opens; else so long after it could work.
-        working = chance.random() > 0.15
-        length = chance.random() * (longest if working else 0.01)
-        life = live(
-            a_life(path, ledger, f"{number}.", seed), length, after=READY if working else b""
-        )
+        # Now and then it dies while it opens; else after so much was acknowledged.
+        work = a_life(path, ledger, f"{number}.", seed)
+        if chance.random() < 0.15:
+            life = live(work, chance.random() * 0.01)
+        else:
+            heard = int(chance.random() * longest)
+            life = live(work, chance.random() * 0.005, after=READY, heard=heard)
         ledger.take_bytes(life.written)
         outcome.acknowledged += ledger.acknowledged - told
         if not life.killed:

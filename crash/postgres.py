@@ -21,7 +21,7 @@ from crash.workload import KEY, LIMITS, Workload
 from threadline import Threadline
 from threadline.testing.servers import PostgresServer, postgres_server
 
-LOAD_SECONDS = (0.1, 0.5)
+LOAD_SECONDS = (0.2, 0.8)
 
 
 class _Watched(list[object]):

@@ -32,6 +32,7 @@ from threadline import Threadline
 
 SECTOR = 512
 BATCH = 5
+PER_LOG = 400
 STORE = "t.db"
 CHECKPOINT_SECONDS = 0.02
 
@@ -259,7 +260,7 @@ def run(
             (folder / "found").mkdir()
             seed = chance.getrandbits(32)
             asyncio.run(_work(folder / "live", log, seed, rounds, options))
-            end = min(states, outcome.states + max(1, states // 4))
+            end = min(states, outcome.states + PER_LOG)
             _cut(outcome, log, folder / "found", chance, end, began + seconds)
     outcome.seconds = time.monotonic() - began
     outcome.notes.append(f"{logs} logs, {outcome.states / max(outcome.seconds, 0.1):.0f} states/s")

@@ -8,12 +8,15 @@ import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import LOBBY, Done, Shell
 from threadline import Threadline
+from threadline.core.rules.limits import Limits
+from threadline.flows.sessions import Retire
 
 
 def scribble(file: Path) -> None:
@@ -138,10 +141,11 @@ def test_the_doctor_finds_a_record_that_was_changed_behind_our_back(ready: Shell
 
 
 def test_the_doctor_finds_a_binding_to_a_session_that_was_retired(ready: Shell) -> None:
+    """B133: the process was killed after the session ended and before its binding did."""
     ready("bind", LOBBY, "owner")
 
     async def retire(line: Threadline) -> None:
-        await line.sessions.retire("owner")
+        await line.store.run(Retire(scope="default", name="owner"))
 
     ready.inside(retire)
     done = ready("doctor", "--json")
@@ -150,3 +154,60 @@ def test_the_doctor_finds_a_binding_to_a_session_that_was_retired(ready: Shell) 
     assert done.code == 1
     assert "'owner'" in finding["what"]
     assert "threadline unbind" in finding["advice"]
+
+
+def test_the_doctor_finds_an_import_that_never_ended_and_repairs_it(ready: Shell) -> None:
+    """Its importer was killed; a message that came meanwhile is waiting for it."""
+
+    async def begin() -> None:
+        limits = Limits(lease=timedelta(0), gate=timedelta(0))
+        async with Threadline.open(f"sqlite:{ready.store}", limits=limits, indexing=False) as line:
+            await line.hydration.begin(LOBBY, owner="import/slack.zip", mode="gated")
+
+    asyncio.run(begin())
+    found = ready("doctor", "--json")
+    repaired = ready("doctor", "--repair", "--json")
+    after = ready("doctor", "--json")
+
+    assert (found.code, len(found.json["findings"])) == (1, 1)
+    assert "'import/slack.zip' did not end" in found.json["findings"][0]["what"]
+    assert "--repair" in found.json["findings"][0]["advice"]
+    assert repaired.json["repaired"] == ["1 import window"]
+    [partial] = after.json["findings"]
+    assert "its history is partial" in partial["what"]
+    assert "Import the export again" in partial["advice"]
+
+
+def test_the_doctor_shows_a_message_that_was_put_aside(ready: Shell) -> None:
+    with closing(sqlite3.connect(ready.store)) as connection:
+        row = (7, 1_700_000_000_000_000, "Append", "DataError: no such character", "{}", 1)
+        names = "id, parked_at, story, reason, body, attempts"
+        connection.execute(f"insert into parked ({names}) values (?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+
+    done = ready("doctor", "--json")
+
+    [finding] = done.json["findings"]
+    assert done.code == 1
+    assert "2023-11-14 22:13 UTC" in finding["what"]
+    assert "no such character" in finding["what"]
+
+
+def test_the_doctor_sees_a_key_that_others_may_read(ready: Shell) -> None:
+    key = Path(f"{ready.store}.key")
+    key.chmod(0o644)
+
+    done = ready("doctor", "--json")
+
+    [finding] = done.json["findings"]
+    assert f"chmod 600 {key}" in finding["advice"]
+
+
+def test_the_commands_of_one_script_wait_for_each_other(ready: Shell) -> None:
+    """A file belongs to one process at a time; a moment's holder is waited for."""
+    running = [ready.start("append", LOBBY, f"message {number}") for number in range(4)]
+
+    ends = [(one.communicate(timeout=120), one.returncode) for one in running]
+
+    assert [code for _, code in ends] == [0, 0, 0, 0]
+    assert sorted(ready.texts()[1:]) == [f"message {number}" for number in range(4)]

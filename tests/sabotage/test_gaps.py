@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from threadline.flows.replay import CaughtUp, Handed
 from threadline.testing.clock import StillClock
 
 NEVER = 3_600.0
+SOON = 20.0
 THREAD = ConversationRef("slack", "T1", "1700.1", "C1", kind=Kind.THREAD)
 
 
@@ -57,7 +59,8 @@ async def test_a_follower_hears_what_rang_before_it_began_to_wait(
         await line.inbound.receive(said("meanwhile", "m1"))
         await other.wait(NEVER)
 
-        item = await anext(stream)
+        async with asyncio.timeout(SOON):
+            item = await anext(stream)
 
     assert isinstance(first, CaughtUp)
     assert isinstance(item, Handed)

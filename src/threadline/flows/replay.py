@@ -25,7 +25,6 @@ from threadline.core.model import (
 )
 from threadline.core.ports import (
     EVERYTHING,
-    LAG,
     MEMBER,
     MEMBERSHIPS_OF,
     NAME,
@@ -42,6 +41,7 @@ from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
 from threadline.core.seating import session_named
+from threadline.flows.lag import Lag, ReadLag
 from threadline.flows.looking import (
     found,
     member_of,
@@ -243,47 +243,6 @@ class Acknowledge(Story[Membership]):
         if after is not member:
             draft.put(MEMBER, (conversation.id, member.session), after)
         return draft.changes, after
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
-    """How far a member is behind: others' records after its cursor, counted up to 1,000."""
-
-    conversation: str
-    ref: ConversationRef
-    cursor: int
-    head: int
-    unread: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLag(Story[Lag]):
-    """Count what a member has not read."""
-
-    where: Where
-    session: str
-    scope: str
-    caller: Caller
-
-    def needs(self) -> Needs:
-        """The conversation and the session's name."""
-        return peeking(self.where, (self.scope, self.session))
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Lag]:
-        """One bounded count."""
-        conversation = found(loaded, self.where, self.caller)
-        draft = Draft(loaded)
-        _, member = member_of(draft, conversation, self.session, now, caller=self.caller)
-        cursor = visibility.cursor(member, conversation, now)
-        live_only = 1 if visibility.live_only(member, conversation, now) else 0
-        [(unread,)] = loaded.page(Page(LAG, (conversation.id, cursor, live_only, member.session)))
-        return Changes(), Lag(
-            conversation=public(conversation.id),
-            ref=conversation.ref,
-            cursor=cursor,
-            head=conversation.head,
-            unread=unread,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

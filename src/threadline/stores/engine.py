@@ -17,21 +17,13 @@ from types import MappingProxyType
 from typing import Any
 
 from threadline.core.errors import ThreadlineError
-from threadline.core.model import Conversation, Membership, TranscriptRecord
+from threadline.core.model import TranscriptRecord
 from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
     FOLLOWERS,
-    HELD,
-    INDEXED,
-    KNOWN,
-    MEMBER,
-    NAME,
     NO_NEEDS,
-    PARTICIPANT,
     RECORD,
-    ROUTE,
-    SESSION,
     Changes,
     Missing,
     Needs,
@@ -40,23 +32,8 @@ from threadline.core.ports import (
     Story,
 )
 from threadline.stores.codec import Codec, Row, micros
+from threadline.stores.rows import LOADED, SAVED, Cache, way_of
 
-CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE)
-SAVED = (
-    ADDRESS,
-    CONVERSATION,
-    SESSION,
-    NAME,
-    RECORD,
-    KNOWN,
-    MEMBER,
-    PARTICIPANT,
-    HELD,
-    ROUTE,
-    INDEXED,
-)
-LOADED = (*SAVED, FOLLOWERS)
-CACHE_ROWS = 50_000
 ROUNDS = 64
 NO_ADDRESSES: Mapping[str, int] = MappingProxyType({})
 
@@ -73,26 +50,6 @@ class Operation:
 
 
 Work = Generator[Operation, list[Row], list[Any]]
-
-
-class Cache:
-    """The rows the single writer of a SQLite file already knows. Bounded; oldest out first."""
-
-    def __init__(self, limit: int = CACHE_ROWS) -> None:
-        self._limit = limit
-        self.rows: dict[Noun[Any, Any], dict[Any, Any]] = {noun: {} for noun in CACHED}
-
-    def trim(self) -> None:
-        """Forget the oldest rows where there are too many."""
-        for kept in self.rows.values():
-            if len(kept) > self._limit:
-                for key in list(kept)[: len(kept) - self._limit // 2]:
-                    del kept[key]
-
-    def forget(self) -> None:
-        """Know nothing: after a batch that was not committed, or may not have been."""
-        for rows in self.rows.values():
-            rows.clear()
 
 
 @dataclass(slots=True)
@@ -417,7 +374,7 @@ class Batch:
         for key, value in changed.items():
             before = origin[key]
             origin[key] = value
-            way = _way(noun, before, value)
+            way = way_of(noun, before, value)
             if way == "drop":
                 row = key if isinstance(key, tuple) else (key,)
             elif way == "advance":
@@ -429,36 +386,3 @@ class Batch:
             ways.setdefault(way, []).append(row)
         for way, rows in ways.items():
             yield Operation(f"{noun.name}.{way}", rows)
-
-
-_CREATED = {ADDRESS: "save", CONVERSATION: "create", NAME: "create", KNOWN: "add"}
-
-
-def _way(noun: Noun[Any, Any], before: Any, value: Any) -> str:
-    """Which statement writes this row: the cheapest that says all that changed."""
-    if value is None:
-        return "drop"
-    if before is None:
-        return _CREATED.get(noun, "save")
-    if noun is CONVERSATION and _only_counters(before, value):
-        return "advance"
-    if noun is MEMBER and _only_cursor(before, value):
-        return "read"
-    return "save"
-
-
-def _only_counters(before: Conversation, value: Conversation) -> bool:
-    return value.about is before.about and value.ref is before.ref and value.kind is before.kind
-
-
-def _only_cursor(before: Membership, value: Membership) -> bool:
-    return (
-        value.grants is before.grants
-        and value.override is before.override
-        and value.closed_at is before.closed_at
-        and value.handles is before.handles
-        and value.metadata is before.metadata
-        and value.joined_sequence == before.joined_sequence
-        and value.gate == before.gate
-        and value.evicted == before.evicted
-    )

@@ -33,8 +33,9 @@ from threadline.core.errors import (
 from threadline.core.ports import Clock, Hit, Story
 from threadline.stores import findings
 from threadline.stores.codec import Codec, Row
-from threadline.stores.engine import Batch, Cache, Operation, Work
+from threadline.stores.engine import Batch, Operation, Work
 from threadline.stores.gathering import Waiting, parked, settle
+from threadline.stores.rows import Cache
 from threadline.stores.statements import statements
 from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 

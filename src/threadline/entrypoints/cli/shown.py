@@ -44,8 +44,15 @@ def console() -> Console:
     """Standard output. A pipe gets a fixed width, so that no line depends on a window."""
     from rich.console import Console
 
+    class Ours(Console):
+        """A reader that goes away is no error of ours: the command decides how it ends."""
+
+        def on_broken_pipe(self) -> None:
+            """Instead of ending the program with 1."""
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else PIPED_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return Ours(highlight=False, markup=False, emoji=False, width=width)
 
 
 @cache

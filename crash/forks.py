@@ -31,7 +31,13 @@ class Life:
     code: int
 
 
-def live(work: Callable[[int], None], seconds: float | None = None, *, after: bytes = b"") -> Life:
+def live(
+    work: Callable[[int], None],
+    seconds: float | None = None,
+    *,
+    after: bytes = b"",
+    heard: int = 0,
+) -> Life:
     """Run `work(pipe)` in a child; `kill -9` it after so many seconds unless it ended before.
 
     The seconds count from when it said `after` and so many bytes, where that is given: on a busy

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash import full, kills, postgres, power, steps
+from crash import full, kills, postgres, power, steps, traced
 from crash.outcome import Outcome, as_json, from_json, save, table
 
 # Counts bound the work; the seconds are there so that a busy machine still comes to an end.
@@ -64,6 +64,11 @@ KINDS = {
         "kill -9 of PostgreSQL under load",
         lambda it: postgres.run(it, kills=60, judged_every=6),
         lambda it: postgres.run(it, kills=3),
+    ),
+    "traced": Kind(
+        "the kernel fails every sync (strace)",
+        traced.run,
+        traced.run,
     ),
 }
 

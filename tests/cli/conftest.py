@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from threadline import Threadline
+from threadline import Actor, ConversationRef, InboundMessage, Threadline
 
 T = TypeVar("T")
 
@@ -104,6 +104,27 @@ class Shell:
                 return await work(line)
 
         return asyncio.run(opened())
+
+    def heard(self, *texts: str, where: str = LOBBY) -> None:
+        """Somebody says something; no process is started for it."""
+
+        async def say(line: Threadline) -> None:
+            for text in texts:
+                await line.inbound.append(
+                    InboundMessage(
+                        conversation=ConversationRef.parse(where), actor=Actor("Ada"), text=text
+                    )
+                )
+
+        self.inside(say)
+
+    def joined(self, session: str, policy: str = "all", where: str = LOBBY) -> None:
+        """A session joins; no process is started for it."""
+
+        async def join(line: Threadline) -> None:
+            await line.members.join(where, session, policy=policy)
+
+        self.inside(join)
 
     def damage(self) -> list[str]:
         """What the store's own check finds."""

@@ -87,7 +87,7 @@ def test_a_conversation_is_found_by_its_id_as_by_its_address(ready: Shell) -> No
 
 
 def test_conversations_are_listed_in_pages(ready: Shell) -> None:
-    ready.good("append", "web/office/attic", "Anybody here?")
+    ready.heard("Anybody here?", where="web/office/attic")
 
     first = ready.good("conversations", "-n", "1", "--json").json
     second = ready.good("conversations", "-n", "1", "--after", first["next"], "--json").json
@@ -101,8 +101,7 @@ def test_conversations_are_listed_in_pages(ready: Shell) -> None:
 
 
 def test_history_shows_the_newest_and_pages_both_ways(ready: Shell) -> None:
-    for number in range(2, 6):
-        ready.good("append", LOBBY, f"message {number}")
+    ready.heard(*(f"message {number}" for number in range(2, 6)))
 
     newest = ready.good("history", LOBBY, "-n", "2", "--json").json
     older = ready.good("history", LOBBY, "-n", "2", "--before", newest["next"], "--json").json
@@ -118,8 +117,8 @@ def test_history_shows_the_newest_and_pages_both_ways(ready: Shell) -> None:
 
 def test_sessions_join_read_acknowledge_and_leave(ready: Shell) -> None:
     joined = ready.good("join", LOBBY, "helper", "--json").json
-    ready.good("join", LOBBY, "late", "--policy", "since_join")
-    ready.good("append", LOBBY, "Anybody?")
+    ready.joined("late", "since_join")
+    ready.heard("Anybody?")
     acked = ready.good("ack", LOBBY, "helper", 1, "--json").json
     members = ready.good("members", LOBBY, "--json").json["members"]
     own = ready.good("conversations", "--session", "helper", "--json").json["conversations"]
@@ -135,8 +134,8 @@ def test_sessions_join_read_acknowledge_and_leave(ready: Shell) -> None:
 
 
 def test_a_session_reads_only_what_its_policy_allows(ready: Shell) -> None:
-    ready.good("join", LOBBY, "late", "--policy", "since_join")
-    ready.good("append", LOBBY, "after it joined")
+    ready.joined("late", "since_join")
+    ready.heard("after it joined")
 
     seen = ready.good("history", LOBBY, "--session", "late", "--json").json["records"]
 
@@ -195,7 +194,7 @@ def test_an_import_may_go_to_another_scope(shell: Shell) -> None:
 
 def test_times_are_shown_in_utc_and_recent_ones_by_their_age(ready: Shell) -> None:
     ready.good("append", LOBBY, "Late", "--at", "2024-03-01T08:30+09:00")
-    ready.good("join", LOBBY, "helper")
+    ready.joined("helper")
 
     assert "2024-02-29 23:30 UTC" in ready.good("history", LOBBY).out
     assert "just now" in ready.good("sessions").out
@@ -214,8 +213,8 @@ def test_an_import_takes_what_the_file_does_not_say(shell: Shell) -> None:
 
 
 def test_words_are_found_at_once_and_only_where_a_session_may_read(ready: Shell) -> None:
-    ready.good("append", "web/office/attic", "a good place")
-    ready.good("join", "web/office/attic", "helper")
+    ready.heard("a good place", where="web/office/attic")
+    ready.joined("helper", where="web/office/attic")
 
     everywhere = ready.good("search", "good", "--json").json
     own = ready.good("search", "good", "--session", "helper", "--json").json

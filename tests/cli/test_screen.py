@@ -1,14 +1,13 @@
-"""The screen: quick to come, plain to read, and deaf to what strangers write."""
+"""The screen: light to start, plain to read, and deaf to what strangers write."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.cli.conftest import LOBBY, PROGRAM, Shell
+from tests.cli.conftest import LOBBY, Shell
 from threadline import Actor, ConversationRef, InboundMessage, Threadline
 from threadline.entrypoints.cli import app
 
@@ -17,26 +16,6 @@ COMMANDS = (
     "append", "bind", "unbind", "group", "sessions", "search", "doctor", "demo",
 )  # fmt: skip
 HOSTILE = "[bold red]big[/] \x1b[2J\x1b]0;title\x07 \u202egnp.exe \r\x9b31m[/nothing]"
-
-
-def spent(*command: str) -> float:
-    """The least processor time of five runs in seconds: what neighbours do does not count."""
-    found = []
-    for _ in range(5):
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-        assert child.returncode == 0
-        found.append(usage.ru_utime + usage.ru_stime)
-    return min(found)
-
-
-def test_the_library_is_imported_within_150_ms() -> None:
-    assert spent(sys.executable, "-c", "import threadline") <= 0.150
-
-
-def test_the_help_is_there_within_400_ms() -> None:
-    assert spent(PROGRAM, "--help") <= 0.400
 
 
 def test_the_help_needs_no_driver_and_no_flow() -> None:

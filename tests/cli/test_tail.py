@@ -17,7 +17,7 @@ def line_of(running: subprocess.Popen[str]) -> Any:
 
 
 def test_a_tail_ends_when_dry_and_repeats_what_was_not_acknowledged(ready: Shell) -> None:
-    ready.good("join", LOBBY, "helper")
+    ready.joined("helper")
 
     first = ready.good("tail", "helper", "--once", "--json").lines
     again = ready.good("tail", "helper", LOBBY, "--once", "--ack", "--json").lines
@@ -32,7 +32,7 @@ def test_a_tail_ends_when_dry_and_repeats_what_was_not_acknowledged(ready: Shell
 
 def test_a_tail_follows_what_other_commands_say_and_ends_by_ctrl_c(ready: Shell) -> None:
     """A SQLite file belongs to one process at a time; the tail lets the others in."""
-    ready.good("join", LOBBY, "helper")
+    ready.joined("helper")
     running = ready.start("tail", "helper", "--json")
     backlog = [line_of(running), line_of(running)]
 
@@ -52,7 +52,7 @@ def test_a_tail_follows_what_other_commands_say_and_ends_by_ctrl_c(ready: Shell)
 
 
 def test_a_tail_shows_the_words_below_their_conversation(ready: Shell) -> None:
-    ready.good("join", LOBBY, "helper")
+    ready.joined("helper")
 
     words = ready.good("tail", "helper", "--once")
 

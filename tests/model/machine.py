@@ -206,8 +206,8 @@ class Ledger(RuleBasedStateMachine):
         self.model.drain(self.model.rooms[at])
 
     @initialize(
-        already=st.lists(st.tuples(rooms, names, policies), max_size=4),
-        said=st.lists(st.tuples(rooms, messages), max_size=6),
+        already=st.lists(st.tuples(rooms, names, policies), min_size=2, max_size=5),
+        said=st.lists(st.tuples(rooms, messages), min_size=5, max_size=9),
         seated=st.lists(st.tuples(rooms, handles, names), max_size=2),
         bound=st.lists(st.tuples(rooms, names), max_size=2),
     )
@@ -305,14 +305,45 @@ class Ledger(RuleBasedStateMachine):
             if room.gated:
                 self.join(at, name, policy)
 
+    def members(self) -> list[tuple[int, str]]:
+        """Who has an open membership where, expired or not."""
+        return [
+            (at, name)
+            for at, room in enumerate(self.model.rooms)
+            for name, number in sorted(self.model.names.items())
+            if number in room.members and not room.members[number].closed
+        ]
+
+    @precondition(lambda self: self.members())
     @rule(
-        at=rooms,
-        name=names,
+        data=st.data(),
         reason=st.sampled_from([None, "manual", "binding", "group"]),
         evict=st.sampled_from([False, False, True]),
     )
-    def leave(self, at: int, name: str, reason: str | None, evict: bool) -> None:
+    def leave(self, data: st.DataObject, reason: str | None, evict: bool) -> None:
         """One reason, all of them, or for good."""
+        at, name = data.draw(st.sampled_from(self.members()), "member")
+        self._leave(at, name, reason, evict)
+
+    @precondition(lambda self: self.members())
+    @rule(data=st.data(), policy=st.one_of(st.none(), policies))
+    def override(self, data: st.DataObject, policy: Policy | None) -> None:
+        """Set or clear it."""
+        at, name = data.draw(st.sampled_from(self.members()), "member")
+        self._override(at, name, policy)
+
+    @rule(at=rooms, name=names, policy=policies, what=st.sampled_from(["leave", "override", "ack"]))
+    def anybody(self, at: int, name: str, policy: Policy, what: str) -> None:
+        """Members, strangers, unknown and retired ones."""
+        match what:
+            case "leave":
+                self._leave(at, name, None, False)
+            case "override":
+                self._override(at, name, policy)
+            case _:
+                self._ack(at, name, policy[1] or 0)
+
+    def _leave(self, at: int, name: str, reason: str | None, evict: bool) -> None:
         self.both(
             lambda: self.model.leave(at, name, reason, evict),
             lambda: self.line.members.leave(
@@ -320,9 +351,7 @@ class Ledger(RuleBasedStateMachine):
             ),
         )
 
-    @rule(at=rooms, name=names, policy=st.one_of(st.none(), policies))
-    def override(self, at: int, name: str, policy: Policy | None) -> None:
-        """Set or clear it."""
+    def _override(self, at: int, name: str, policy: Policy | None) -> None:
         kind, n = policy or (None, None)
         self.both(
             lambda: self.model.override(at, name, policy),
@@ -358,11 +387,6 @@ class Ledger(RuleBasedStateMachine):
         room = self.model.rooms[at]
         low, high = min(0, room.lowest) - 2, room.head + 1
         self._ack(at, name, data.draw(st.integers(low, high), "sequence"))
-
-    @rule(at=rooms, name=names, sequence=st.integers(-2, 3))
-    def ack_by_anybody(self, at: int, name: str, sequence: int) -> None:
-        """Members, strangers, unknown and retired ones."""
-        self._ack(at, name, sequence)
 
     def _ack(self, at: int, name: str, sequence: int) -> None:
         done = self.both(
@@ -582,6 +606,7 @@ class Ledger(RuleBasedStateMachine):
 
     # --- lives of sessions, time ---------------------------------------------------------------
 
+    @precondition(lambda self: any(one.retired for one in self.model.sessions.values()))
     @rule(name=names)
     def create(self, name: str) -> None:
         """A session under a new or a retired name."""

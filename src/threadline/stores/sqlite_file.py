@@ -138,7 +138,8 @@ def _prepare(connection: apsw.Connection, path: Path, codec: Codec) -> None:
             connection.execute(f"pragma user_version={pending[-1][0]}")
             connection.execute("commit")
         except BaseException:
-            connection.execute("rollback")
+            if not connection.get_autocommit():
+                connection.execute("rollback")
             raise
     rows = connection.execute(statements("sqlite")["meta.load"].sql).fetchall()
     found = {str(name): str(value) for name, value in rows}

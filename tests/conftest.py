@@ -42,9 +42,7 @@ class Databases:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._admin = self.wait(asyncpg.connect(server.url()))
-        self._free: list[str] = []
-        self._cleaned: set[str] = set()
-        self._tables = self.wait(self._make_template())
+        self.wait(self._make_template())
 
     def wait(self, work: Awaitable[T]) -> T:
         """Await something in this object's own loop."""
@@ -54,65 +52,23 @@ class Databases:
 
         return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
 
-    async def _make_template(self) -> tuple[str, list[tuple[str, str]]]:
+    async def _make_template(self) -> None:
         await self._admin.execute(f"create database {TEMPLATE}")
         url = self.server.url(TEMPLATE)
         await (await open_postgres(url, KEY)).close()
         connection = await asyncpg.connect(url)
         await connection.execute("delete from meta where name = 'key'")
-        rows = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
-        known = await self._schema(connection)
         await connection.close()
-        names = [row[0] for row in rows if row[0] != "meta"]
-        emptied = "".join(f"delete from {name};" for name in names)
-        return f"{emptied}delete from meta where name = 'key';", known
-
-    async def _schema(self, connection: asyncpg.Connection) -> list[tuple[str, str]]:
-        """What tells a database of this schema: its columns and its marks."""
-        columns = await connection.fetch(
-            "select table_name, column_name from information_schema.columns "
-            "where table_schema = 'public' order by 1, 2"
-        )
-        marks = await connection.fetch(
-            "select name, value from meta where name <> 'key' order by 1"
-        )
-        return [(row[0], row[1]) for row in (*columns, *marks)]
 
     def make(self, template: str = TEMPLATE) -> str:
-        """The name of an empty database; one without tables with `template1`.
-
-        Emptying one that was used costs a tenth of making and dropping one.
-        """
-        if template == TEMPLATE and self._free:
-            return self._free.pop()
+        """The name of a new database; of an empty one with `template1`."""
         name = f"test_{next(self._numbers)}"
         self.wait(self._admin.execute(f"create database {name} template {template}"))
-        if template == TEMPLATE:
-            self._cleaned.add(name)
         return name
 
     def drop(self, name: str) -> None:
-        """Empty a database for the next test; remove it where its schema is another by now."""
-        if name in self._cleaned and self.wait(self._empty(name)):
-            self._free.append(name)
-        else:
-            self.wait(self._admin.execute(f"drop database {name} with (force)"))
-
-    async def _empty(self, name: str) -> bool:
-        statements, schema = self._tables
-        await self._admin.execute(
-            f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
-        )
-        connection = await asyncpg.connect(self.server.url(name))
-        try:
-            if await self._schema(connection) != schema:
-                return False
-            await connection.execute(statements)
-            return True
-        except asyncpg.PostgresError:
-            return False
-        finally:
-            await connection.close()
+        """Remove a database, whoever is still connected."""
+        self.wait(self._admin.execute(f"drop database {name} with (force)"))
 
     def close(self) -> None:
         """End the connection and the loop."""

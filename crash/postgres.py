@@ -91,6 +91,8 @@ async def _under_load(
                 break
             judge.settle(ledger)
             work.resume()
+        if not working.done():
+            await work.pause()
         working.cancel()
         [ended] = await asyncio.gather(working, return_exceptions=True)
         if not isinstance(ended, asyncio.CancelledError):

@@ -131,7 +131,9 @@ class Workload:
     async def _repeat(self, task: Any, rounds: int | None) -> None:
         done = 0
         while rounds is None or done < rounds:
-            await self._going.wait()
+            while not self._going.is_set():
+                # It may have been paused again between the waking and this line.
+                await self._going.wait()
             self._active += 1
             try:
                 await task()

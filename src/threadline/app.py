@@ -21,37 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from threadline.core.errors import ConfigError, WrongKey
-from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
-from threadline.flows.conversations import Conversations
-from threadline.flows.hydration import Hydration
-from threadline.flows.importing import Importing
-from threadline.flows.inbound import Inbound
-from threadline.flows.members import Members
-from threadline.flows.replay import Replay
-from threadline.flows.search import Search
-from threadline.flows.sessions import Sessions
-from threadline.flows.speakers import Speakers
-from threadline.flows.upkeep import Upkeep
+from threadline.flows.every import Flows
 
 KEY_BYTES = 32
 
 
-class Threadline:
+class Threadline(Flows):
     """Everything, embedded: the flows as attributes, open as long as you hold it."""
-
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
-        self.store = store
-        self.conversations = Conversations(store, limits)
-        self.hydration = Hydration(store, limits)
-        self.importing = Importing(self.hydration, limits)
-        self.inbound = Inbound(store, self.hydration, limits)
-        self.members = Members(store, limits)
-        self.replay = Replay(store, limits)
-        self.search = Search(store, limits)
-        self.sessions = Sessions(store, limits)
-        self.speakers = Speakers(store, limits)
-        self.upkeep = Upkeep(store, self.hydration, limits)
 
     @staticmethod
     @asynccontextmanager

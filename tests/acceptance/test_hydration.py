@@ -46,12 +46,6 @@ from threadline.flows.replay import CaughtUp, Handed
 from threadline.testing.clock import StillClock
 
 
-@pytest.fixture
-def tl(store: Store) -> Threadline:
-    """Everything, on an empty store."""
-    return Threadline(store)
-
-
 async def gated(line: Threadline, **more: str) -> str:
     """An open gated import of the room; answers its token."""
     asked = {"owner": "importer", "mode": "gated"} | more

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import signal
+import time
 import zipfile
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import EXPORTS, Shell
 
@@ -78,3 +82,32 @@ def test_a_file_of_no_known_format_is_refused(shell: Shell, tmp_path: Path) -> N
     done = shell("import", tmp_path / "notes.bin", "--as", "slack/T1", "--json")
 
     assert (done.code, done.error["code"]) == (1, "archive_error")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_an_import_that_was_ended_is_partial_and_importing_again_completes_it(
+    shell: Shell, tmp_path: Path, how: signal.Signals
+) -> None:
+    log = tmp_path / "big.log"
+    lines = [f"{n // 3600:02}:{n // 60 % 60:02} <ada> line {n}" for n in range(40_000)]
+    log.write_text("\n".join(["--- Log opened Fri Mar 01 00:00:00 2024", *lines, ""]))
+    words = ("import", str(log), "--as", "irc/libera", "--conversation", "big")
+    running = shell.start(*words)
+    wal = Path(f"{shell.store}-wal")
+    while running.poll() is None and not (wal.exists() and wal.stat().st_size > 1_000_000):
+        time.sleep(0.005)
+    running.send_signal(how)
+    _, said = running.communicate(timeout=60)
+
+    between = shell.good("show", "irc/libera/big", "--json").json
+    again = shell.good(*words, "--json").json
+    after = shell.good("show", "irc/libera/big", "--json").json
+
+    assert running.returncode == (130 if how is signal.SIGINT else -how)
+    assert said == ""
+    assert between["history"] == "partial"
+    assert between["reason"] in {"the import was interrupted", "an import is under way"}
+    assert (again["written"] + again["known"], again["refused"]) == (40_000, 0)
+    assert again["known"] > 0
+    assert (after["history"], after["next_sequence"]) == ("complete", 40_001)
+    assert shell.damage() == []

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.conftest import Store
 from tests.model import reference
@@ -107,6 +107,35 @@ history = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+F = TypeVar("F", bound=Callable[..., None])
+ACTIONS: dict[str, dict[str, st.SearchStrategy[Any]]] = {}
+ONLY: dict[str, Callable[[Any], object]] = {}
+
+
+def action(**arguments: st.SearchStrategy[Any]) -> Callable[[F], F]:
+    """Something that can be done, and what to draw for it.
+
+    Not one rule each: Hypothesis switches most rules of an example off, and what is worth seeing
+    here takes several of them together.
+    """
+
+    def known(method: F) -> F:
+        ACTIONS[method.__name__] = arguments
+        return method
+
+    return known
+
+
+def only(possible: Callable[[Any], object]) -> Callable[[F], F]:
+    """When it can be done."""
+
+    def known(method: F) -> F:
+        ONLY[method.__name__] = possible
+        return method
+
+    return known
 
 
 async def _settled(work: Awaitable[T]) -> T | ThreadlineError:
@@ -230,9 +259,19 @@ class Ledger(RuleBasedStateMachine):
         for at, name, policy in already:
             self.join(at, name, policy)
 
+    @rule(data=st.data())
+    def something(self, data: st.DataObject) -> None:
+        """One action that is possible now."""
+        names = [name for name in ACTIONS if name not in ONLY or ONLY[name](self)]
+        name = data.draw(st.sampled_from(names), "action")
+        drawn = ACTIONS[name]
+        given = {one: it for one, it in drawn.items() if one != "data"}
+        facts = data.draw(st.fixed_dictionaries(given), name) if given else {}
+        getattr(self, name)(**facts, **({"data": data} if "data" in drawn else {}))
+
     # --- saying --------------------------------------------------------------------------------
 
-    @rule(at=rooms, message=anything, direct=st.booleans())
+    @action(at=rooms, message=anything, direct=st.booleans())
     def say(self, at: int, message: Message, direct: bool) -> None:
         """A message by a caller or from a provider."""
         message = self._text(message)
@@ -244,7 +283,7 @@ class Ledger(RuleBasedStateMachine):
         if done is not None:
             self._heard(at, *done)
 
-    @rule(batch=st.lists(st.tuples(rooms, anything), min_size=2, max_size=10))
+    @action(batch=st.lists(st.tuples(rooms, anything), min_size=2, max_size=10))
     def say_many(self, batch: list[tuple[int, Message]]) -> None:
         """A batch over both rooms."""
         batch = [(at, self._text(message)) for at, message in batch]
@@ -266,7 +305,29 @@ class Ledger(RuleBasedStateMachine):
             )
             self.model.drain(self.model.rooms[at])
 
-    @rule(at=rooms, name=names, message_id=ids)
+    @action(
+        at=rooms,
+        one=known_ids,
+        actor=st.sampled_from(["human", "other"]),
+        kinds=st.lists(
+            st.sampled_from(["message", "edit", "edit", "delete"]), min_size=2, max_size=5
+        ),
+    )
+    def revise_in_one_batch(self, at: int, one: str, actor: str, kinds: list[str]) -> None:
+        """A message and what becomes of it, in any order, within one transaction."""
+        self.say_many(
+            [
+                (at, Message(id=one, actor=actor))
+                if kind == "message"
+                else (
+                    at,
+                    Message(id=f"{one}-{self.said}-{n}", event=kind, revises=one, actor=actor),
+                )
+                for n, kind in enumerate(kinds)
+            ]
+        )
+
+    @action(at=rooms, name=names, message_id=ids)
     def speak(self, at: int, name: str, message_id: str | None) -> None:
         """A session's confirmed words."""
         said = self._text(Message(id=message_id, actor="self"))
@@ -287,7 +348,7 @@ class Ledger(RuleBasedStateMachine):
 
     # --- reading -------------------------------------------------------------------------------
 
-    @rule(at=rooms, name=names, policy=policies)
+    @action(at=rooms, name=names, policy=policies)
     def join(self, at: int, name: str, policy: Policy) -> None:
         """By hand."""
         self.both(
@@ -297,8 +358,8 @@ class Ledger(RuleBasedStateMachine):
             ),
         )
 
-    @precondition(lambda self: any(room.gated for room in self.model.rooms))
-    @rule(name=names, policy=policies)
+    @only(lambda self: any(room.gated for room in self.model.rooms))
+    @action(name=names, policy=policies)
     def join_while_gated(self, name: str, policy: Policy) -> None:
         """Where an import is under way: computed again when it closes."""
         for at, room in enumerate(self.model.rooms):
@@ -314,8 +375,8 @@ class Ledger(RuleBasedStateMachine):
             if number in room.members and not room.members[number].closed
         ]
 
-    @precondition(lambda self: self.members())
-    @rule(
+    @only(lambda self: self.members())
+    @action(
         data=st.data(),
         reason=st.sampled_from([None, "manual", "binding", "group"]),
         evict=st.sampled_from([False, False, True]),
@@ -325,14 +386,16 @@ class Ledger(RuleBasedStateMachine):
         at, name = data.draw(st.sampled_from(self.members()), "member")
         self._leave(at, name, reason, evict)
 
-    @precondition(lambda self: self.members())
-    @rule(data=st.data(), policy=st.one_of(st.none(), policies))
+    @only(lambda self: self.members())
+    @action(data=st.data(), policy=st.one_of(st.none(), policies))
     def override(self, data: st.DataObject, policy: Policy | None) -> None:
         """Set or clear it."""
         at, name = data.draw(st.sampled_from(self.members()), "member")
         self._override(at, name, policy)
 
-    @rule(at=rooms, name=names, policy=policies, what=st.sampled_from(["leave", "override", "ack"]))
+    @action(
+        at=rooms, name=names, policy=policies, what=st.sampled_from(["leave", "override", "ack"])
+    )
     def anybody(self, at: int, name: str, policy: Policy, what: str) -> None:
         """Members, strangers, unknown and retired ones."""
         match what:
@@ -369,18 +432,20 @@ class Ledger(RuleBasedStateMachine):
             if self._slice(at, name) is not None
         ]
 
-    @precondition(lambda self: self.readers())
-    @rule(data=st.data(), limit=st.integers(1, 4))
+    @only(lambda self: self.readers())
+    @action(data=st.data(), limit=st.integers(1, 4))
     def read_on(self, data: st.DataObject, limit: int) -> None:
         """A page and its acknowledgement, as every client does it."""
-        at, name = data.draw(st.sampled_from(self.readers()), "reader")
+        self._read_on(*data.draw(st.sampled_from(self.readers()), "reader"), limit)
+
+    def _read_on(self, at: int, name: str, limit: int) -> None:
         self._page(at, name, limit, False)
         got = self.model.slice(at, name, limit, own=False)
         if got.records:
             self._ack(at, name, got.records[-1][0])
 
-    @precondition(lambda self: self.readers())
-    @rule(data=st.data())
+    @only(lambda self: self.readers())
+    @action(data=st.data())
     def ack(self, data: st.DataObject) -> None:
         """Anywhere, also where it is refused."""
         at, name = data.draw(st.sampled_from(self.readers()), "reader")
@@ -396,7 +461,7 @@ class Ledger(RuleBasedStateMachine):
         if done is not None:
             assert done[1].last_read == done[0]
 
-    @rule(at=rooms, name=names, limit=st.integers(1, 4), own=st.booleans())
+    @action(at=rooms, name=names, limit=st.integers(1, 4), own=st.booleans())
     def backfill(self, at: int, name: str, limit: int, own: bool) -> None:
         """One page of any size, with or without the own records."""
         self._page(at, name, limit, own)
@@ -422,7 +487,7 @@ class Ledger(RuleBasedStateMachine):
         assert (None if page.gap is None else (page.gap.first, page.gap.last)) == want.gap
         assert (page.head, page.earliest, page.history) == (room.head, room.earliest, room.history)
 
-    @rule(name=names)
+    @action(name=names)
     def follow(self, name: str) -> None:
         """One connection until it is dry, over all conversations."""
 
@@ -459,7 +524,7 @@ class Ledger(RuleBasedStateMachine):
 
     # --- importing -----------------------------------------------------------------------------
 
-    @rule(at=rooms, owner=owners, mode=st.sampled_from([None, "gated", "prepending"]))
+    @action(at=rooms, owner=owners, mode=st.sampled_from([None, "gated", "prepending"]))
     def begin(self, at: int, owner: str, mode: str | None) -> None:
         """Open a window, or ask for the open one."""
         done = self.both(
@@ -480,7 +545,7 @@ class Ledger(RuleBasedStateMachine):
         number = self.model.rooms[at].windows - late
         return number, self.tokens.get((at, number), "none")
 
-    @rule(
+    @action(
         at=rooms,
         batch=history,
         mode=st.sampled_from([None, "gated", "prepending"]),
@@ -507,8 +572,10 @@ class Ledger(RuleBasedStateMachine):
                 (one.sequence, one.duplicate) for one in want
             ]
 
-    @precondition(lambda self: any(room.windows for room in self.model.rooms))
-    @rule(at=rooms, how=st.sampled_from(["complete", "failed"]), late=st.sampled_from([0, 0, 0, 1]))
+    @only(lambda self: any(room.windows for room in self.model.rooms))
+    @action(
+        at=rooms, how=st.sampled_from(["complete", "failed"]), late=st.sampled_from([0, 0, 0, 1])
+    )
     def end(self, at: int, how: str, late: int) -> None:
         """Complete or fail it."""
         number, token = self._token(at, bool(late))
@@ -523,9 +590,51 @@ class Ledger(RuleBasedStateMachine):
         if done is not None:
             assert done[1].hydration == how
 
+    @action(
+        at=rooms,
+        mode=st.sampled_from([None, "gated", "gated"]),
+        joining=st.lists(st.tuples(names, policies), max_size=2),
+        batch=history,
+        live=st.lists(anything, max_size=3),
+        how=st.sampled_from(["complete", "failed"]),
+    )
+    def a_whole_import(
+        self,
+        at: int,
+        mode: str | None,
+        joining: list[tuple[str, Policy]],
+        batch: list[Message],
+        live: list[Message],
+        how: str,
+    ) -> None:
+        """Begun, joined meanwhile, written through, talked over, ended."""
+        self.begin(at, "importer", mode)
+        for name, policy in joining:
+            self.join(at, name, policy)
+        self.imports(at, batch, mode, False)
+        for message in live:
+            self.say(at, message, False)
+        self.everything_agrees()
+        self.end(at, how, 0)
+
+    @action(
+        at=rooms, name=names, policy=policies, back=policies, batch=st.lists(messages, max_size=3)
+    )
+    def left_and_back(
+        self, at: int, name: str, policy: Policy, back: Policy, batch: list[Message]
+    ) -> None:
+        """Reads a little, leaves, hears of nothing, joins again."""
+        self.join(at, name, policy)
+        if (at, name) in self.readers():
+            self._read_on(at, name, 2)
+            self._leave(at, name, None, False)
+        for message in batch:
+            self.say(at, message, False)
+        self.join(at, name, back)
+
     # --- speaking ------------------------------------------------------------------------------
 
-    @rule(
+    @action(
         at=rooms,
         name=names,
         policy=st.one_of(st.none(), policies),
@@ -557,7 +666,7 @@ class Ledger(RuleBasedStateMachine):
     def _time(self, minute: int | None) -> Any:
         return None if minute is None else self.began + timedelta(minutes=minute)
 
-    @rule(at=rooms)
+    @action(at=rooms)
     def unbind(self, at: int) -> None:
         """End the binding."""
         done = self.both(
@@ -567,7 +676,7 @@ class Ledger(RuleBasedStateMachine):
         assert done is not None
         assert (done[1].generation if done[1] else None) == done[0]
 
-    @rule(at=rooms, handle=handles, name=names)
+    @action(at=rooms, handle=handles, name=names)
     def sit(self, at: int, handle: str, name: str) -> None:
         """Give a session a handle."""
         self.both(
@@ -577,7 +686,7 @@ class Ledger(RuleBasedStateMachine):
             ),
         )
 
-    @rule(at=rooms, handle=handles)
+    @action(at=rooms, handle=handles)
     def stand_up(self, at: int, handle: str) -> None:
         """Take it away."""
         self.both(
@@ -587,7 +696,7 @@ class Ledger(RuleBasedStateMachine):
             ),
         )
 
-    @rule(
+    @action(
         at=rooms,
         mode=st.sampled_from([None, "open", "mention"]),
         default=st.one_of(st.none(), handles),
@@ -606,8 +715,8 @@ class Ledger(RuleBasedStateMachine):
 
     # --- lives of sessions, time ---------------------------------------------------------------
 
-    @precondition(lambda self: any(one.retired for one in self.model.sessions.values()))
-    @rule(name=names)
+    @only(lambda self: any(one.retired for one in self.model.sessions.values()))
+    @action(name=names)
     def create(self, name: str) -> None:
         """A session under a new or a retired name."""
         self.both(
@@ -615,15 +724,18 @@ class Ledger(RuleBasedStateMachine):
             lambda: self.line.sessions.create(name, caller=self.controller),
         )
 
-    @rule(old=names, new=names)
+    @action(old=names, new=names)
     def reassign(self, old: str, new: str) -> None:
-        """All of the old one's is the new one's."""
+        """All of the old one's is the new one's, whoever has read further."""
+        for at, name in self.readers():
+            if name == old:
+                self._read_on(at, name, 3)
         self.both(
             lambda: self.model.reassign(old, new),
             lambda: self.line.sessions.reassign(old, new, caller=self.controller),
         )
 
-    @rule(name=names)
+    @action(name=names)
     def retire(self, name: str) -> None:
         """End everything of it."""
         self.both(
@@ -631,20 +743,34 @@ class Ledger(RuleBasedStateMachine):
             lambda: self.line.sessions.retire(name, caller=self.controller),
         )
 
-    @precondition(lambda self: self._endings())
-    @rule(data=st.data(), tidy=st.booleans(), at=rooms, name=names)
+    @only(lambda self: self._endings())
+    @action(data=st.data(), tidy=st.booleans(), at=rooms, name=names)
     def a_binding_ends(self, data: st.DataObject, tidy: bool, at: int, name: str) -> None:
         """To the minute; the next one may bind before or after the round."""
         self.time_passes(data.draw(st.sampled_from(self._endings()), "minutes"), tidy)
         if data.draw(st.booleans(), "bind"):
             self.bind(at, name, None, 5, False)
 
+    @action(
+        at=rooms, name=names, narrow=policies, wide=policies, batch=st.lists(messages, max_size=2)
+    )
+    def a_binding_ends_beside_another_grant(
+        self, at: int, name: str, narrow: Policy, wide: Policy, batch: list[Message]
+    ) -> None:
+        """What it showed is shown no more, what the other one shows still is."""
+        self.join(at, name, narrow)
+        self.bind(at, name, wide, 5, False)
+        for message in batch:
+            self.say(at, message, False)
+        self.everything_agrees()
+        self.time_passes(6, False)
+
     def _endings(self) -> list[int]:
         ends = [room.binding.ends for room in self.model.rooms if room.binding is not None]
         return [end - self.model.now for end in ends if end is not None and end > self.model.now]
 
-    @precondition(lambda self: any(room.seats for room in self.model.rooms))
-    @rule(data=st.data(), count=st.integers(1, 4), people=st.booleans())
+    @only(lambda self: any(room.seats for room in self.model.rooms))
+    @action(data=st.data(), count=st.integers(1, 4), people=st.booleans())
     def machines_answer_each_other(self, data: st.DataObject, count: int, people: bool) -> None:
         """Until the bound; a human's word resets it."""
         seats = [(at, handle) for at, room in enumerate(self.model.rooms) for handle in room.seats]
@@ -654,7 +780,7 @@ class Ledger(RuleBasedStateMachine):
         for _ in range(count):
             self.say(at, Message(actor="bot", names=(handle,)), False)
 
-    @rule(minutes=st.sampled_from([1, 6, 11, 40]), tidy=st.booleans())
+    @action(minutes=st.sampled_from([1, 6, 11, 40]), tidy=st.booleans())
     def time_passes(self, minutes: int, tidy: bool) -> None:
         """Windows run out; a round of upkeep may come, or be late."""
         self.clock.move(minutes=minutes)
@@ -669,7 +795,7 @@ class Ledger(RuleBasedStateMachine):
                 show = self.line.conversations.show(self.refs[at], caller=self.controller)
                 assert self.wait(show).members == count
 
-    @rule(at=rooms, keep=st.sampled_from([None, 1, 3, 6]), age=st.sampled_from([None, None, 30]))
+    @action(at=rooms, keep=st.sampled_from([None, 1, 3, 6]), age=st.sampled_from([None, None, 30]))
     def retain(self, at: int, keep: int | None, age: int | None) -> None:
         """Change the bounds and sweep."""
         room = self.model.rooms[at]

@@ -6,11 +6,14 @@ no reader takes them for numbers and none loses digits.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS = {letter: digit for digit, letter in enumerate(_ALPHABET)}
 LENGTH = 13
 
 
+@lru_cache(20_000)
 def public(number: int) -> str:
     """A surrogate id as text.
 

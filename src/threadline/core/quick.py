@@ -8,10 +8,27 @@ the second lock, at run time, is taken off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def maker(cls: type[T]) -> Callable[[Any], T]:
+    """A function that makes one from anything that has its fields.
+
+    >>> from dataclasses import dataclass
+    >>> from types import SimpleNamespace
+    >>> @dataclass
+    ... class Point:
+    ...     x: int
+    >>> maker(Point)(SimpleNamespace(x=3))
+    Point(x=3)
+    """
+    given = ", ".join(f"{one.name}=it.{one.name}" for one in fields(cls))  # type: ignore[arg-type]
+    made: Callable[[Any], T] = eval(f"lambda it: cls({given})", {"cls": cls})
+    return made
 
 
 def quick(cls: type[T]) -> type[T]:

@@ -116,6 +116,9 @@ class Importing:
             for item in items:
                 await work.take(item)
             await work.finish()
+        except asyncio.CancelledError:
+            await work.abandon("the import was interrupted")
+            raise
         except BaseException as error:
             await work.abandon(str(error) or type(error).__name__)
             raise

@@ -37,6 +37,7 @@ from threadline.core.ports import (
     Store,
     Story,
 )
+from threadline.core.quick import quick
 from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
@@ -56,6 +57,7 @@ HEAD_START = 1_000
 FILL = 500
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Handed:
     """A record as a session gets it: where it stands, and whether this session shall speak."""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
@@ -47,11 +47,13 @@ from threadline.core.ports import (
     SESSION,
     Noun,
 )
+from threadline.core.quick import maker
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 REMEMBERED = 20_000
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 encode = msgspec.json.Encoder().encode
 
@@ -82,10 +84,26 @@ def _bare(kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
     return bare
 
 
+def _decoder(kind: type[T]) -> Callable[[str], T]:
+    """Reads a dataclass by way of a struct of the same fields: that takes half as long."""
+    hints = get_type_hints(kind)
+    shape: list[tuple[str, Any, Any]] = []
+    for one in fields(kind):  # type: ignore[arg-type]
+        value = msgspec.field()
+        if one.default is not MISSING:
+            value = msgspec.field(default=one.default)
+        elif one.default_factory is not MISSING:
+            value = msgspec.field(default_factory=one.default_factory)
+        shape.append((one.name, hints[one.name], value))
+    struct = msgspec.defstruct(kind.__name__, shape, kw_only=True)
+    decode, make = msgspec.json.Decoder(struct).decode, maker(kind)
+    return lambda text: make(decode(text))
+
+
 _bare_about = _bare(About)
 _bare_session = _bare(Session)
 _about = msgspec.json.Decoder(About).decode
-_record = msgspec.json.Decoder(TranscriptRecord).decode
+_record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 
 

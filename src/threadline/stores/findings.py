@@ -37,7 +37,11 @@ async def examine(store: Askable, codec: Codec, own: str | None) -> AsyncIterato
         for conversation, sequence, digest, body in rows:
             if conversation != place[0]:
                 expected = None
-            if expected is not None and sequence != expected:
+            if (
+                expected is not None
+                and sequence != expected
+                and await _kept(store, place[0], expected)
+            ):
                 yield f"conversation {conversation}: {expected} to {sequence - 1} are missing"
             if bytes(digest) != codec.digest(conversation, sequence, body):
                 yield f"conversation {conversation}: record {sequence} is not what was written"
@@ -49,8 +53,30 @@ async def examine(store: Askable, codec: Codec, own: str | None) -> AsyncIterato
         for number, next_sequence, earliest in rows:
             after = number
             found = counted.pop(number, None)
-            wanted = None if next_sequence <= earliest else (earliest, next_sequence - 1)
+            wanted = _span(next_sequence, earliest)
+            if found != wanted:
+                found, wanted = await _at_once(store, number)
             if found != wanted:
                 yield f"conversation {number}: counters say {wanted}, records say {found}"
     for number in counted:
         yield f"conversation {number}: records without a conversation"
+
+
+def _span(next_sequence: int, earliest: int) -> tuple[int, int] | None:
+    return None if next_sequence <= earliest else (earliest, next_sequence - 1)
+
+
+async def _kept(store: Askable, conversation: int, sequence: int) -> bool:
+    """Whether retention still keeps this sequence; its floor may have moved since the page."""
+    rows = await store.ask("conversations.at_once", conversation)
+    return not rows or bool(sequence >= rows[0][1])
+
+
+async def _at_once(
+    store: Askable, conversation: int
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """What records and counters say in one statement: beside a writer two reads may differ."""
+    [[next_sequence, earliest, first, last]] = await store.ask(
+        "conversations.at_once", conversation
+    )
+    return (None if first is None else (first, last)), _span(next_sequence, earliest)

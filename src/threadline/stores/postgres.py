@@ -363,8 +363,8 @@ class PostgresStore:
         """Run a statement of PostgreSQL's own on a reader and return its rows."""
         return [tuple(row) for row in await self._use(lambda reader: reader.fetch(sql))]
 
-    async def _belonging(self, pairs: Pairs) -> Pairs:
-        return await self.ask("members.rung", rows=pairs) if pairs else []
+    async def _belonging(self, rooms: list[int], sessions: list[int]) -> Pairs:
+        return await self.ask("members.rung", rooms, sessions)
 
     async def _behind(self, sessions: list[tuple[int]]) -> Behind:
         return await self.ask("members.behind", rows=sessions) if sessions else []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -359,8 +360,9 @@ class SqliteStore:
         except apsw.Error as error:
             raise translated(error) from error
 
-    async def _belonging(self, pairs: Pairs) -> Pairs:
-        return await self.ask("members.rung", rows=pairs) if pairs else []
+    async def _belonging(self, rooms: list[int], sessions: list[int]) -> Pairs:
+        # One statement, not one a pair: between two the thread would wait for its turn again.
+        return await self.ask("members.rung", json.dumps(rooms), json.dumps(sessions))
 
     async def _behind(self, sessions: list[tuple[int]]) -> Behind:
         return await self.ask("members.behind", rows=sessions) if sessions else []

@@ -17,6 +17,7 @@ from threadline.core.ports import EVERYTHING
 
 POLL_SECONDS = 5.0
 REMEMBERED = 1_000
+PAIRS = 20_000
 
 Pairs = list[tuple[int, int]]
 Behind = list[tuple[int, int, int]]
@@ -82,7 +83,7 @@ class Wakeups:
 
     def __init__(
         self,
-        belonging: Callable[[Pairs], Awaitable[Pairs]],
+        belonging: Callable[[list[int], list[int]], Awaitable[Pairs]],
         behind: Callable[[list[tuple[int]]], Awaitable[Behind]],
         poll: float = POLL_SECONDS,
     ) -> None:
@@ -157,9 +158,11 @@ class Wakeups:
         try:
             while self._rung and self._seats:
                 rung, self._rung = self._rung, set()
-                pairs = [(room, seat) for room in rung for seat in self._seats]
-                for start in range(0, len(pairs), 20_000):
-                    for room, seat in await self._belonging(pairs[start : start + 20_000]):
+                rooms, seats = list(rung), list(self._seats)
+                stride = max(1, PAIRS // len(seats))
+                for start in range(0, len(rooms), stride):
+                    part = rooms[start : start + stride]
+                    for room, seat in await self._belonging(part, seats):
                         for bell in self._seats.get(seat, ()):
                             bell.ring(room)
         except Exception:

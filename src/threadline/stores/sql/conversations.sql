@@ -45,3 +45,9 @@ from conversations c where c.retained = 1 and c.id > $1 order by c.id limit $2;
 -- name: conversations.counters
 select c.id, c.next_sequence, c.earliest_sequence from conversations c
 where c.id > $1 order by c.id limit $2;
+
+-- name: conversations.at_once
+select c.next_sequence, c.earliest_sequence,
+       (select min(r.sequence) from records r where r.conversation = c.id),
+       (select max(r.sequence) from records r where r.conversation = c.id)
+from conversations c where c.id = $1;

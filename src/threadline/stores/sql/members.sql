@@ -39,9 +39,16 @@ select m.session, m.conversation, c.next_sequence - 1
 from {{rows}} k join members m on m.session = k.session join conversations c on c.id = m.conversation
 where m.closed_at is null and (m.last_read is null or c.next_sequence - 1 > m.last_read);
 
--- name: members.rung (conversation bigint, session bigint)
+-- name: members.rung_sqlite
 select m.conversation, m.session
-from {{rows}} k join members m on m.conversation = k.conversation and m.session = k.session
+from json_each($1) r cross join json_each($2) s
+cross join members m on m.conversation = r.value and m.session = s.value
+where m.closed_at is null;
+
+-- name: members.rung_postgres
+select m.conversation, m.session
+from unnest($1::bigint[]) r (conversation) cross join unnest($2::bigint[]) s (session)
+join members m on m.conversation = r.conversation and m.session = s.session
 where m.closed_at is null;
 
 -- name: participants.load (conversation bigint, handle text)

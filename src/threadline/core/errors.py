@@ -115,6 +115,24 @@ class BindingConflict(ThreadlineError):
     status = 409
 
 
+class BindingMismatch(ThreadlineError):
+    """The binding is of another generation by now."""
+
+    status = 409
+
+
+class IdempotencyConflict(ThreadlineError):
+    """The key was used for something else."""
+
+    status = 409
+
+
+class NoAdapter(ThreadlineError):
+    """Nobody speaks for this account."""
+
+    status = 409
+
+
 class HandleConflict(ThreadlineError):
     """The handle means another participant here."""
 

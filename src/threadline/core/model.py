@@ -29,11 +29,11 @@ NOTHING: Metadata = MappingProxyType({})
 _SAFE = re.compile(r"[A-Za-z0-9._~:@!$+=,-]+")
 
 
-class _Word(StrEnum):
+class Word(StrEnum):
     """An enumeration that accepts its words in any case and names the words it knows."""
 
     @classmethod
-    def _missing_(cls, value: object) -> _Word | None:
+    def _missing_(cls, value: object) -> Word | None:
         if isinstance(value, str):
             for word in cls:
                 if word.value == value.strip().casefold():
@@ -53,7 +53,7 @@ class _Word(StrEnum):
             ) from None
 
 
-class Kind(_Word):
+class Kind(Word):
     """What sort of place a conversation is. Never part of its identity."""
 
     DM = "dm"
@@ -61,14 +61,14 @@ class Kind(_Word):
     THREAD = "thread"
 
 
-class Direction(_Word):
+class Direction(Word):
     """Whether people said it to us or we said it to them."""
 
     INBOUND = "inbound"
     OUTBOUND = "outbound"
 
 
-class Event(_Word):
+class Event(Word):
     """What an entry of the transcript is."""
 
     MESSAGE = "message"
@@ -79,14 +79,14 @@ class Event(_Word):
     NOTICE = "notice"
 
 
-class Provenance(_Word):
+class Provenance(Word):
     """Heard as it was said, or imported from a history."""
 
     LIVE = "live"
     HYDRATED = "hydrated"
 
 
-class Hydration(_Word):
+class Hydration(Word):
     """Where the import of a conversation's history stands."""
 
     LIVE_ONLY = "live_only"
@@ -95,14 +95,14 @@ class Hydration(_Word):
     FAILED = "failed"
 
 
-class WindowMode(_Word):
+class WindowMode(Word):
     """How an import writes: at the head while live traffic waits, or in front of it."""
 
     GATED = "gated"
     PREPENDING = "prepending"
 
 
-class BackfillPolicy(_Word):
+class BackfillPolicy(Word):
     """How much of what was said before it joined a member may read."""
 
     ALL = "all"
@@ -110,7 +110,7 @@ class BackfillPolicy(_Word):
     LAST_N = "last_n"
 
 
-class Reason(_Word):
+class Reason(Word):
     """Why a session is a member."""
 
     MANUAL = "manual"
@@ -118,14 +118,14 @@ class Reason(_Word):
     GROUP = "group"
 
 
-class GroupMode(_Word):
+class GroupMode(Word):
     """Whether an unaddressed message has a speaker."""
 
     OPEN = "open"
     MENTION = "mention"
 
 
-class History(_Word):
+class History(Word):
     """How much of a conversation's past the transcript holds."""
 
     COMPLETE = "complete"
@@ -549,7 +549,7 @@ class Known:
 class Held:
     """A message that waits for a gated import to close, as it came.
 
-    `said_by` is the session whose confirmed words these are.
+    `said_by` is the session whose confirmed words these are, `delivery` what brought them there.
     """
 
     conversation: int
@@ -558,6 +558,7 @@ class Held:
     message: InboundMessage
     size: int
     said_by: int | None = None
+    delivery: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

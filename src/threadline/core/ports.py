@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from threadline.core.deliveries import Delivery, Intent
 from threadline.core.model import (
     Conversation,
     Held,
@@ -58,6 +59,8 @@ SESSION: Noun[int, Session] = Noun("sessions")
 NAME: Noun[tuple[str, str], int] = Noun("names")
 ROUTE: Noun[tuple[str, str, str], int] = Noun("routes")
 INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
+DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
+INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,11 @@ SWEEPABLE: Query[Conversation] = Query("conversations.retained", CONVERSATION)
 ROUTES_OF: Query[tuple[str, str, str]] = Query("routes.of_session")
 SESSIONS: Query[Session] = Query("sessions.page", SESSION)
 SWEPT: Query[tuple[int]] = Query("records.older_than")
+DELIVERIES_OF: Query[Delivery] = Query("deliveries.of_conversation", DELIVERY)
+DELIVERIES_OF_SESSION: Query[Delivery] = Query("deliveries.of_session", DELIVERY)
+DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
+LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
+OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")
 

@@ -27,6 +27,7 @@ from threadline.core.model import (
     WindowMode,
 )
 from threadline.core.moving import notice
+from threadline.core.peers import wake_peers
 from threadline.core.places import resolve
 from threadline.core.ports import HELD, KNOWN, NO_NEEDS, RECORD, Key, Loaded, Needs
 from threadline.core.quick import quick
@@ -103,6 +104,7 @@ def take(
     door: Door,
     limits: Limits,
     said_by: Session | None = None,
+    delivery: int | None = None,
 ) -> Taken:
     """Record one message, or hold it, or find that it is known already."""
     conversation = resolve(draft, message, now, strict=door is Door.DIRECT)
@@ -122,7 +124,7 @@ def take(
         if hydration.is_gated(conversation):
             if door is Door.DIRECT:
                 return _wait(conversation)
-            return _hold(draft, conversation, message, limits, said_by)
+            return _hold(draft, conversation, message, limits, said_by, delivery)
         if about.window is not None and about.window.closing is not None:
             conversation = replace(conversation, about=hydration.closed(about))
     return append(
@@ -171,6 +173,7 @@ def _hold(
     message: InboundMessage,
     limits: Limits,
     said_by: Session | None,
+    delivery: int | None,
 ) -> Taken:
     """Keep a message for after the gated import, under the same unique key (law 1)."""
     about = conversation.about
@@ -189,7 +192,7 @@ def _hold(
             return replace(held, duplicate=True)
     size = len(message.text.encode()) + 256
     author = None if said_by is None else said_by.id
-    held_as = Held(conversation.id, about.next_hold, key, message, size, author)
+    held_as = Held(conversation.id, about.next_hold, key, message, size, author, delivery)
     draft.put(HELD, (conversation.id, key), held_as)
     about = replace(
         about,
@@ -230,7 +233,9 @@ def append(
         if not imported:
             conversation = enrol(draft, conversation, now)
     chosen = NOBODY
-    if not imported:
+    if said_by is not None:
+        conversation, chosen = wake_peers(draft, conversation, message, said_by, now, limits)
+    elif not imported:
         conversation, chosen = choose(draft, conversation, message, now, limits)
     sequence = conversation.lowest_sequence - 1 if in_front else conversation.next_sequence
     record = TranscriptRecord(

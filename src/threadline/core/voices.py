@@ -60,7 +60,7 @@ UNADDRESSED = Chosen(route="none")
 UNADDRESSED_BOT = Chosen(route="bot")
 
 
-def _stage(
+def stage(
     conversation: Conversation, room: Conversation | None, now: datetime | None = None
 ) -> tuple[Conversation | None, Conversation]:
     """Whose group decides (None: nobody's), and whose binding; an expired one is none."""
@@ -83,7 +83,7 @@ def wanted(loaded: Loaded, conversation: Conversation, message: InboundMessage) 
         ref = conversation.ref
         return [(ROUTE, (ref.scope_id, ref.provider, ref.account_id))]
     room = None if above is None else loaded.peeked(above)
-    owner, holder = _stage(conversation, room)
+    owner, holder = stage(conversation, room)
     rows: list[Key] = []
     if owner is not None:
         group = owner.about.group or Group()
@@ -111,7 +111,7 @@ def choose(
     if conversation.about.budget and not message.actor.is_bot:
         conversation = replace(conversation, about=replace(conversation.about, budget={}))
     room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
-    owner, holder = _stage(conversation, room, now)
+    owner, holder = stage(conversation, room, now)
     bound = None if owner is not None else binding.current(holder.about, now)
     nobody = owner is None and bound is None and conversation.kind is Kind.ROOM
     if nobody and message.explicit_target is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.flows.conversations import Conversations
+from threadline.flows.deliveries import Deliveries
 from threadline.flows.hydration import Hydration
 from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
 from threadline.flows.members import Members
+from threadline.flows.outbound import Outbound
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -22,12 +24,14 @@ class Flows:
     def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
         self.store = store
         self.conversations = Conversations(store, limits)
+        self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)
         self.importing = Importing(self.hydration, limits)
         self.inbound = Inbound(store, self.hydration, limits)
         self.members = Members(store, limits)
+        self.outbound = Outbound(store, limits)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)
         self.speakers = Speakers(store, limits)
-        self.upkeep = Upkeep(store, self.hydration, limits)
+        self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)

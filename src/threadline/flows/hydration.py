@@ -39,6 +39,7 @@ from threadline.core.ports import (
     Story,
     together,
 )
+from threadline.core.publishing import settle
 from threadline.core.recording import Door, Taken, more_needs, take
 from threadline.core.revising import revision_needs
 from threadline.core.rules import admission, authority, hydration
@@ -316,7 +317,11 @@ class Drain(Story[bool]):
         message = held.message
         said_by = None if held.said_by is None else draft.get(SESSION, held.said_by)
         try:
-            take(draft, message, now, door=Door.DRAINED, limits=self.limits, said_by=said_by)
+            taken = take(
+                draft, message, now, door=Door.DRAINED, limits=self.limits, said_by=said_by
+            )
+            if held.delivery is not None:
+                settle(draft, held.conversation, held.delivery, taken.sequence)
         except ThreadlineError as refusal:
             # It was acknowledged when it was held, so it must not vanish: it is kept as refused.
             kept = replace(

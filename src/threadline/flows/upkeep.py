@@ -33,6 +33,7 @@ from threadline.core.seating import members_of, seats_of, unseat
 from threadline.core.threads import parent_of
 from threadline.core.unseating import drop_binding
 from threadline.flows.hydration import Hydration
+from threadline.flows.outbound import Outbound
 
 CHUNK = 500
 SWEEP = 10_000
@@ -45,6 +46,7 @@ class Tidied:
     windows: int = 0
     bindings: int = 0
     swept: int = 0
+    keys: int = 0
     repaired: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -257,9 +259,12 @@ def _whole(
 class Upkeep:
     """Rounds of tidying."""
 
-    def __init__(self, store: Store, hydration: Hydration, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, store: Store, hydration: Hydration, outbound: Outbound, limits: Limits = LIMITS
+    ) -> None:
         self._store = store
         self._hydration = hydration
+        self._outbound = outbound
         self._limits = limits
 
     async def round(self) -> Tidied:
@@ -274,6 +279,7 @@ class Upkeep:
             ):
                 done.bindings += 1
         done.swept = await self.sweep()
+        done.keys = await self._outbound.forget_keys()
         return done
 
     async def sweep(self) -> int:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from threadline.core.deliveries import Delivery, Intent
 from threadline.core.ids import number_of
 from threadline.core.model import (
     About,
@@ -35,9 +36,11 @@ from threadline.core.model import (
 from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
+    DELIVERY,
     FOLLOWERS,
     HELD,
     INDEXED,
+    INTENT,
     KNOWN,
     MEMBER,
     NAME,
@@ -102,9 +105,11 @@ def _decoder(kind: type[T]) -> Callable[[str], T]:
 
 _bare_about = _bare(About)
 _bare_session = _bare(Session)
+_bare_delivery = _bare(Delivery)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
+_delivery = msgspec.json.Decoder(Delivery).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -172,6 +177,7 @@ class _MemberBody(msgspec.Struct, omit_defaults=True):
 class _HeldBody(msgspec.Struct, omit_defaults=True):
     message: InboundMessage
     said_by: int | None = None
+    delivery: int | None = None
 
 
 _held_body = msgspec.json.Decoder(_HeldBody).decode
@@ -179,7 +185,7 @@ _held_body = msgspec.json.Decoder(_HeldBody).decode
 
 def _held(row: Row) -> Held:
     body = _held_body(row[4])
-    return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by)
+    return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by, body.delivery)
 
 
 class Codec:
@@ -203,7 +209,7 @@ class Codec:
                 *key,
                 value.position,
                 value.size,
-                encode(_HeldBody(value.message, value.said_by)).decode(),
+                encode(_HeldBody(value.message, value.said_by, value.delivery)).decode(),
             ),
             SESSION: lambda key, value: (
                 key,
@@ -214,6 +220,20 @@ class Codec:
             NAME: lambda key, value: (*key, value),
             ROUTE: lambda key, value: (*key, value),
             INDEXED: lambda key, value: (key, *value),
+            DELIVERY: lambda key, value: (
+                *key,
+                value.session,
+                value.state.value,
+                micros(value.created_at),
+                encode(_bare_delivery(value)).decode(),
+            ),
+            INTENT: lambda key, value: (
+                *key,
+                value.digest,
+                value.conversation,
+                value.delivery,
+                micros(value.created_at),
+            ),
         }
         self.decoders: dict[Noun[Any, Any], Callable[[Row], tuple[Any, Any]]] = {
             ADDRESS: lambda row: (row[0], row[1]),
@@ -231,6 +251,16 @@ class Codec:
             NAME: lambda row: ((row[0], row[1]), row[2]),
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
             INDEXED: lambda row: (row[0], (row[1], row[2])),
+            DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
+            INTENT: lambda row: (
+                (row[0], bytes(row[1])),
+                Intent(
+                    digest=bytes(row[2]),
+                    conversation=row[3],
+                    delivery=row[4],
+                    created_at=instant(row[5]),
+                ),
+            ),
         }
 
     def id_key(self, space: str, message_id: str) -> bytes:

@@ -33,7 +33,10 @@ async def examine(store: Askable, codec: Codec, own: str | None) -> AsyncIterato
     place: tuple[int, int] = (-1, -(1 << 62))
     expected: int | None = None
     counted: dict[int, tuple[int, int]] = {}
-    while rows := await store.ask("records.verify", *place, CHUNK):
+    # A page that is not full is the last: beside a steady writer there is always one row more.
+    rows: list[Row] | None = None
+    while rows is None or len(rows) == CHUNK:
+        rows = await store.ask("records.verify", *place, CHUNK)
         for conversation, sequence, digest, body in rows:
             if conversation != place[0]:
                 expected = None
@@ -48,8 +51,9 @@ async def examine(store: Askable, codec: Codec, own: str | None) -> AsyncIterato
             first, _ = counted.get(conversation, (sequence, sequence))
             counted[conversation] = (first, sequence)
             place, expected = (conversation, sequence), sequence + 1
-    after = -1
-    while rows := await store.ask("conversations.counters", after, CHUNK):
+    after, rows = -1, None
+    while rows is None or len(rows) == CHUNK:
+        rows = await store.ask("conversations.counters", after, CHUNK)
         for number, next_sequence, earliest in rows:
             after = number
             found = counted.pop(number, None)

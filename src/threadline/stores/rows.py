@@ -8,9 +8,11 @@ from threadline.core.model import Conversation, Membership
 from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
+    DELIVERY,
     FOLLOWERS,
     HELD,
     INDEXED,
+    INTENT,
     KNOWN,
     MEMBER,
     NAME,
@@ -32,6 +34,8 @@ SAVED = (
     MEMBER,
     PARTICIPANT,
     HELD,
+    DELIVERY,
+    INTENT,
     ROUTE,
     INDEXED,
 )
@@ -59,7 +63,7 @@ class Cache:
             rows.clear()
 
 
-_CREATED = {ADDRESS: "save", CONVERSATION: "create", NAME: "create", KNOWN: "add"}
+_CREATED = {ADDRESS: "save", CONVERSATION: "create", NAME: "create", KNOWN: "add", INTENT: "create"}
 
 
 def way_of(noun: Noun[Any, Any], before: Any, value: Any) -> str:

@@ -73,6 +73,29 @@ def may_read(caller: Caller, session: str | None = None) -> None:
             raise Unauthorized("this token does not read transcripts.")
 
 
+def may_say(caller: Caller, session: str, scope: str) -> None:
+    """Publish and send: controllers for anybody, a session for itself where its token says so."""
+    match caller:
+        case Controller():
+            return
+        case SessionCaller(name) if session == name:
+            if scope not in caller.scopes:
+                raise Unauthorized(f"this token does not have the scope `{scope}`.", scope=scope)
+        case SessionCaller():
+            raise Unauthorized("a session speaks only for itself.")
+        case AdapterCaller() | Guest():
+            raise Unauthorized("this token does not speak for a session.")
+
+
+def may_see_deliveries(caller: Caller, session: str | None) -> None:
+    """Controllers all in their scope, a session its own, others none."""
+    if isinstance(caller, SessionCaller):
+        if session not in (None, caller.session):
+            raise Unauthorized("a session sees only its own deliveries.")
+    elif not isinstance(caller, Controller):
+        raise Unauthorized("this token does not see deliveries.")
+
+
 def known_to(caller: Caller, ref: ConversationRef, where: Where) -> None:
     """Refuse a conversation that was found by id but is not the caller's to know."""
     if not owns(caller, ref):

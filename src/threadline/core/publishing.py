@@ -1,0 +1,137 @@
+"""What allows a session to speak somewhere, what its words answer, and where they came to stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from threadline.core.deliveries import Delivery, Words
+from threadline.core.draft import Draft
+from threadline.core.errors import IdempotencyConflict, NotFound
+from threadline.core.ids import public
+from threadline.core.model import (
+    Conversation,
+    Kind,
+    Membership,
+    Origin,
+    Provenance,
+    Session,
+    TranscriptRecord,
+)
+from threadline.core.ports import DELIVERY, INTENT, KNOWN, MEMBER, PARTICIPANT, RECORD
+from threadline.core.rules import binding, delivery, visibility
+from threadline.core.rules.speaking import fold
+from threadline.core.seating import active_member, heir
+from threadline.core.threads import parent_of
+from threadline.core.voices import stage
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The record a session answers, and the origin of what it says about it."""
+
+    record: TranscriptRecord
+    origin: Origin
+
+
+def numbers_of(session: Session) -> tuple[int, ...]:
+    """A session and those it took over from: rows of any of them are its own."""
+    return (session.id, *session.predecessors)
+
+
+def right_of(
+    draft: Draft, conversation: Conversation, session: Session, now: datetime
+) -> str | None:
+    """What allows the session to speak here, None where nothing does (G4).
+
+    A thread without group or binding of its own has its room's.
+    """
+    room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
+    owner, holder = stage(conversation, room, now)
+    bound = binding.current(holder.about, now)
+    if bound is not None:
+        speaker = heir(draft, bound.session)
+        if speaker is not None and speaker.id == session.id:
+            return delivery.binding_right(bound)
+    if owner is not None and _is_public(draft, owner, session):
+        return delivery.GROUP
+    if conversation.ref.provider == delivery.INTERNAL:
+        members = (active_member(draft, conversation, one, now) for one in numbers_of(session))
+        return delivery.MEMBER if any(members) else None
+    return None
+
+
+def _is_public(draft: Draft, owner: Conversation, session: Session) -> bool:
+    for number in numbers_of(session):
+        member = draft.get(MEMBER, (owner.id, number))
+        for handle in () if member is None else member.handles:
+            seat = draft.get(PARTICIPANT, (owner.id, fold(handle)))
+            if seat is None or not seat.public:
+                continue
+            speaker = heir(draft, seat.session)
+            if speaker is not None and speaker.id == session.id:
+                return True
+    return False
+
+
+def answered(
+    draft: Draft,
+    conversation: Conversation,
+    member: Membership | None,
+    given: int | str,
+    now: datetime,
+) -> Answered:
+    """The record a sequence or a message id means, as far as the session may read it (law 5)."""
+    sequence: int | None = given if isinstance(given, int) else None
+    if isinstance(given, str):
+        known = draft.get(KNOWN, (conversation.id, draft.id_key("", given)))
+        sequence = None if known is None else known.sequence
+    record = None if sequence is None else draft.get(RECORD, (conversation.id, sequence))
+    if record is None or member is None or not _shows(member, conversation, record, now):
+        raise NotFound(f"there is no record {given!r} here to answer.", reply_to=given)
+    return Answered(record, delivery.about(conversation, record))
+
+
+def _shows(
+    member: Membership, conversation: Conversation, record: TranscriptRecord, now: datetime
+) -> bool:
+    floor = max(visibility.visible_from(member, conversation, now), conversation.earliest_sequence)
+    imported = record.provenance is Provenance.HYDRATED
+    return record.sequence >= floor and not (
+        imported and visibility.live_only(member, conversation, now)
+    )
+
+
+def known_under(
+    draft: Draft,
+    session: Session,
+    key: str | None,
+    conversation: Conversation | None,
+    words: Words,
+) -> Delivery | None:
+    """What this key already stands for. Raises `IdempotencyConflict` where it is something else."""
+    if key is None:
+        return None
+    digest = None if conversation is None else digest_of(draft, conversation, words)
+    for number in numbers_of(session):
+        intent = draft.get(INTENT, (number, draft.id_key("key", key)))
+        if intent is None:
+            continue
+        if intent.digest != digest:
+            raise IdempotencyConflict(
+                "this key was used for other words or another place; take a new key.", key=key
+            )
+        return draft.get(DELIVERY, (intent.conversation, intent.delivery))
+    return None
+
+
+def digest_of(draft: Draft, conversation: Conversation, words: Words) -> bytes:
+    """A keyed digest of what is asked: kept in place of the words."""
+    return draft.id_key(public(conversation.id), words.digest)
+
+
+def settle(draft: Draft, conversation: int, number: int, sequence: int | None) -> None:
+    """Write down where a delivery's record came to stand once its hold was drained."""
+    sent = draft.get(DELIVERY, (conversation, number))
+    if sent is not None:
+        draft.put(DELIVERY, (conversation, number), replace(sent, sequence=sequence))

@@ -1,0 +1,315 @@
+"""What became of what sessions said, one by one and in pages, and where a right still holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from threadline.core.deliveries import Delivery, DeliveryState, Failure
+from threadline.core.draft import Draft
+from threadline.core.errors import InvalidInput, NotFound
+from threadline.core.ids import number_of, public
+from threadline.core.model import (
+    CONTROLLER,
+    Caller,
+    Conversation,
+    ConversationRef,
+    Origin,
+    SessionCaller,
+)
+from threadline.core.ports import (
+    CONVERSATION,
+    DELIVERIES_OF,
+    DELIVERIES_OF_SCOPE,
+    DELIVERIES_OF_SESSION,
+    DELIVERY,
+    LATEST_DELIVERED,
+    SESSION,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Query,
+    Store,
+    Story,
+    fetch,
+)
+from threadline.core.publishing import numbers_of, right_of
+from threadline.core.rules import authority
+from threadline.core.rules.authority import Where
+from threadline.core.rules.limits import LIMITS, Limits, clamp
+from threadline.core.seating import session_named
+from threadline.flows.looking import found, member_of, peeking, where_of
+
+END = 18
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryStatus:
+    """A delivery as it is shown. `repeated` is true where the key was known already."""
+
+    id: str
+    conversation: str
+    ref: ConversationRef
+    session_id: str
+    state: DeliveryState
+    failure: Failure | None = None
+    reason: str = ""
+    attempts: int = 0
+    created_at: datetime
+    settled_at: datetime | None = None
+    sequence: int | None = None
+    message_ids: tuple[str, ...] = ()
+    reply_to: int | None = None
+    origin: Origin | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryPage:
+    """Deliveries, newest first. `next` is the cursor of the following page, None at the end."""
+
+    deliveries: list[DeliveryStatus]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryContext:
+    """Where a session last spoke in a conversation, as long as the right it spoke by holds."""
+
+    delivery: str
+    conversation: str
+    session_id: str
+    generation: int | None
+    sequence: int | None
+    message_ids: tuple[str, ...]
+    at: datetime
+
+
+def _id(row: Delivery) -> str:
+    return f"{public(row.conversation)}.{public(row.id)}"
+
+
+def status_of(
+    row: Delivery, conversation: Conversation, name: str, *, repeated: bool = False
+) -> DeliveryStatus:
+    return DeliveryStatus(
+        id=_id(row),
+        conversation=public(row.conversation),
+        ref=conversation.ref,
+        session_id=name,
+        state=row.state,
+        failure=row.failure,
+        reason=row.reason,
+        attempts=row.attempts,
+        created_at=row.created_at,
+        settled_at=row.settled_at,
+        sequence=row.sequence,
+        message_ids=row.message_ids,
+        reply_to=row.answers,
+        origin=row.origin,
+        repeated=repeated,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDelivery(Story[DeliveryStatus]):
+    """One delivery, for a controller or for the session whose words it is about."""
+
+    conversation: int
+    delivery: int
+    caller: Caller
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryStatus]:
+        """What is another's does not exist for a session."""
+        draft = Draft(loaded)
+        row = draft.get(DELIVERY, (self.conversation, self.delivery))
+        conversation = draft.get(CONVERSATION, self.conversation)
+        if row is None or conversation is None:
+            raise NotFound("there is no such delivery.")
+        authority.known_to(self.caller, conversation.ref, self.conversation)
+        if isinstance(self.caller, SessionCaller):
+            session = session_named(draft, self.caller.scope_id, self.caller.session)
+            if row.session not in numbers_of(session):
+                raise NotFound("there is no such delivery.")
+        return Changes(), status_of(row, conversation, _name(draft, row.session))
+
+
+def _name(draft: Draft, session: int) -> str:
+    there = draft.get(SESSION, session)
+    return there.name if there is not None else public(session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDeliveries(Story[DeliveryPage]):
+    """Deliveries of a conversation, of a session, or of a scope, newest first."""
+
+    caller: Caller
+    scope: str
+    where: Where | None
+    session: str | None
+    before: tuple[int, int]
+    limit: int
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryPage]:
+        """What was said by a predecessor is its successor's."""
+        draft = Draft(loaded)
+        questions: list[tuple[Query[Delivery], Any]] = []
+        own: set[int] | None = None
+        if self.session is not None:
+            own = set(numbers_of(session_named(draft, self.scope, self.session)))
+        if self.where is not None:
+            conversation = found(loaded, self.where, self.caller)
+            if isinstance(self.caller, SessionCaller):
+                member_of(draft, conversation, self.caller.session, now, caller=self.caller)
+            questions = [(DELIVERIES_OF, conversation.id)]
+        elif own is not None:
+            questions = [(DELIVERIES_OF_SESSION, one) for one in sorted(own)]
+        else:
+            questions = [(DELIVERIES_OF_SCOPE, self.scope)]
+        rows: list[Delivery] = []
+        for query, which in questions:
+            rows += self._rows(loaded, query, which, own if self.where is not None else None)
+        rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+        page = rows[: self.limit]
+        fetch(loaded, CONVERSATION, [row.conversation for row in page])
+        fetch(loaded, SESSION, [row.session for row in page])
+        shown = []
+        for row in page:
+            place = draft.get(CONVERSATION, row.conversation)
+            if place is not None:
+                shown.append(status_of(row, place, _name(draft, row.session)))
+        return Changes(), DeliveryPage(
+            deliveries=shown, next=_cursor(page[-1]) if len(rows) > self.limit else None
+        )
+
+    def _rows(
+        self, loaded: Loaded, query: Query[Delivery], which: Any, own: set[int] | None
+    ) -> list[Delivery]:
+        """A row more than the page holds; in a conversation the session's own among all."""
+        at, number = self.before
+        found_rows: list[Delivery] = []
+        while True:
+            page = loaded.page(Page(query, (which, at, number, self.limit + 1)))
+            found_rows += [row for row in page if own is None or row.session in own]
+            if len(page) <= self.limit or len(found_rows) > self.limit:
+                return found_rows
+            at, number = _place(page[-1])
+
+
+def _place(row: Delivery) -> tuple[int, int]:
+    return (row.created_at - EPOCH) // timedelta(microseconds=1), row.id
+
+
+def _cursor(row: Delivery) -> str:
+    at, number = _place(row)
+    return f"{at}.{public(number)}"
+
+
+def _read_cursor(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return (1 << 62, 0)
+    at, _, name = text.partition(".")
+    number = number_of(name)
+    if not at.isdecimal() or len(at) > END or number is None:
+        raise InvalidInput("the cursor is not one a page gave.", after=text[:64])
+    return int(at), number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadContext(Story[DeliveryContext | None]):
+    """The newest delivery of a session in a conversation whose right still holds (E4, E5)."""
+
+    where: Where
+    session: str
+    scope: str
+    caller: Caller
+
+    def needs(self) -> Needs:
+        """The conversation and the session's name."""
+        return peeking(self.where, (self.scope, self.session))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryContext | None]:
+        """A later generation is another right, so nothing of an old one comes back."""
+        draft = Draft(loaded)
+        conversation = found(loaded, self.where, self.caller)
+        session = session_named(draft, conversation.ref.scope_id, self.session)
+        right = right_of(draft, conversation, session, now)
+        rows: list[Delivery] = []
+        for number in numbers_of(session) if right is not None else ():
+            rows += loaded.page(Page(LATEST_DELIVERED, (conversation.id, number)))
+        row = max(rows, key=_place, default=None)
+        if row is None or row.right != right:
+            return Changes(), None
+        bound = right is not None and right.startswith("binding:")
+        return Changes(), DeliveryContext(
+            delivery=_id(row),
+            conversation=public(conversation.id),
+            session_id=session.name,
+            generation=int(row.right.partition(":")[2]) if bound else None,
+            sequence=row.sequence,
+            message_ids=row.message_ids,
+            at=row.settled_at or row.created_at,
+        )
+
+
+class Deliveries:
+    """What sessions said, and what became of it."""
+
+    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+        self._store = store
+        self._limits = limits
+
+    async def show(self, delivery_id: str, *, caller: Caller = CONTROLLER) -> DeliveryStatus:
+        """One delivery. Raises `NotFound`, also where it is another session's."""
+        authority.may_see_deliveries(caller, None)
+        place, _, name = delivery_id.partition(".")
+        conversation, number = number_of(place), number_of(name)
+        if conversation is None or number is None:
+            raise NotFound("there is no such delivery.", delivery=delivery_id[:64])
+        return await self._store.read(
+            ReadDelivery(conversation=conversation, delivery=number, caller=caller)
+        )
+
+    async def page(
+        self,
+        *,
+        where: ConversationRef | str | None = None,
+        session: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> DeliveryPage:
+        """A page of deliveries, newest first; a session sees its own.
+
+        `after` is an earlier page's `next`. Raises `InvalidInput`, `NotFound`, `Unauthorized`.
+        """
+        if isinstance(caller, SessionCaller) and session is None:
+            session = caller.session
+        authority.may_see_deliveries(caller, session)
+        return await self._store.read(
+            ReadDeliveries(
+                caller=caller,
+                scope=authority.scope_of(caller),
+                where=None if where is None else where_of(where),
+                session=session,
+                before=_read_cursor(after),
+                limit=clamp(limit, self._limits),
+            )
+        )
+
+    async def context(
+        self, where: ConversationRef | str, session: str, *, caller: Caller = CONTROLLER
+    ) -> DeliveryContext | None:
+        """Where the session last spoke here by a right that it still has, else None."""
+        authority.may_see_deliveries(caller, session)
+        return await self._store.read(
+            ReadContext(
+                where=where_of(where),
+                session=session,
+                scope=authority.scope_of(caller),
+                caller=caller,
+            )
+        )

@@ -1,0 +1,423 @@
+"""What sessions say: intent, right, record and proof in one transaction where the place is ours.
+
+`web` and `internal` have no network in between, so the commit that writes the record is the proof
+(law 9): such a delivery is born delivered or failed. Every other account needs an adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from threadline.core.deliveries import Delivery, DeliveryState, Failure, Intent, Words
+from threadline.core.draft import Draft
+from threadline.core.errors import (
+    InvalidInput,
+    NoAdapter,
+    Unauthorized,
+)
+from threadline.core.ids import public
+from threadline.core.model import (
+    ALL,
+    CONTROLLER,
+    Actor,
+    Attachment,
+    Caller,
+    Conversation,
+    ConversationRef,
+    Direction,
+    InboundMessage,
+    Kind,
+    Membership,
+    Origin,
+    Reason,
+    Session,
+)
+from threadline.core.places import create
+from threadline.core.ports import (
+    DELIVERY,
+    INTENT,
+    MEMBER,
+    OLD_INTENTS,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Store,
+    Story,
+    fetch,
+)
+from threadline.core.publishing import answered, digest_of, known_under, numbers_of, right_of
+from threadline.core.recording import Door, take
+from threadline.core.rules import admission, authority, binding, delivery
+from threadline.core.rules.authority import Where
+from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.seating import seat, session_named
+from threadline.core.threads import parent_of
+from threadline.core.voices import stage
+from threadline.flows.deliveries import EPOCH, DeliveryStatus, status_of
+from threadline.flows.looking import found, member_of, taking, where_of
+
+MAX_KEY = 255
+KEPT = timedelta(days=30)
+SWEEP = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish(Story[DeliveryStatus]):
+    """One intent, with what becomes of it at a local provider."""
+
+    where: Where
+    session: str
+    scope: str
+    caller: Caller
+    words: Words
+    key: str | None = None
+    generation: int | None = None
+    limits: Limits = LIMITS
+
+    @property
+    def repeatable(self) -> bool:
+        """Only with a key: without one a second time would be said twice."""
+        return self.key is not None
+
+    def needs(self) -> Needs:
+        """The conversation, locked, and the session's name."""
+        return taking(self.where, (self.scope, self.session))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryStatus]:
+        """Known key, right, generation, then the record; a refusal writes nothing."""
+        draft = Draft(loaded)
+        conversation = found(draft, self.where, self.caller, take=True)
+        session = session_named(draft, conversation.ref.scope_id, self.session)
+        before = known_under(draft, session, self.key, conversation, self.words)
+        if before is not None:
+            return draft.changes, status_of(before, conversation, session.name, repeated=True)
+        member, right = self._allowed(draft, conversation, session, now)
+        sent = _say(
+            draft,
+            conversation,
+            session,
+            member,
+            right,
+            self.words,
+            now,
+            key=self.key,
+            caller=self.caller,
+            limits=self.limits,
+        )
+        return draft.changes, status_of(sent, conversation, session.name)
+
+    def _allowed(
+        self, draft: Draft, conversation: Conversation, session: Session, now: datetime
+    ) -> tuple[Membership | None, str]:
+        """The membership and the right. Raises what tells the session that it may not speak.
+
+        A thread that nobody said anything in has no members yet; there its room's right is enough.
+        Who was a member and is none any more says nothing, whatever the room allows.
+        """
+        right = right_of(draft, conversation, session, now)
+        rows = fetch(draft, MEMBER, [(conversation.id, one) for one in numbers_of(session)])
+        member = None
+        if right is None or any(row is not None for row in rows):
+            _, member = member_of(draft, conversation, self.session, now, caller=self.caller)
+        if right is None:
+            raise Unauthorized(
+                f"{self.session!r} reads {conversation.ref} and does not speak there. Bind the "
+                "conversation to it, or make it a public participant.",
+                session_id=self.session,
+            )
+        if self.generation is not None:
+            room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
+            _, holder = stage(conversation, room, now)
+            delivery.check_generation(binding.current(holder.about, now), self.generation)
+        return member, right
+
+
+def _say(
+    draft: Draft,
+    conversation: Conversation,
+    session: Session,
+    member: Membership | None,
+    right: str,
+    words: Words,
+    now: datetime,
+    *,
+    key: str | None,
+    caller: Caller,
+    limits: Limits,
+) -> Delivery:
+    """Write intent, record and proof of one local publication."""
+    provider = conversation.ref.provider
+    if provider not in delivery.LOCAL:
+        raise NoAdapter(
+            f"nothing speaks for {provider}/{conversation.ref.account_id}. Connect an adapter "
+            "for this account.",
+            provider=provider,
+        )
+    origin, replied = _origin(draft, conversation, member, words, caller, session, now)
+    made = Delivery(
+        conversation=conversation.id,
+        id=draft.fresh(),
+        session=session.id,
+        state=DeliveryState.DELIVERED,
+        right=right,
+        created_at=now,
+        settled_at=now,
+        text="",
+        answers=None if replied is None else replied[0],
+        reply_to=None if replied is None else replied[1],
+        origin=origin,
+        attempts=1,
+    )
+    if reason := delivery.refusal(words.text):
+        made = replace(made, state=DeliveryState.FAILED, failure=Failure.PERMANENT, reason=reason)
+    else:
+        name = public(made.id)
+        message = InboundMessage(
+            conversation=replace(conversation.ref, kind=None),
+            text=words.text,
+            actor=Actor(public(session.id), session.name, is_bot=True, is_self=True),
+            message_id=name,
+            direction=Direction.OUTBOUND,
+            explicit_target=words.explicit_target,
+            reply_to=made.reply_to,
+            attachments=words.attachments,
+            origin=origin,
+            metadata=words.metadata,
+        )
+        message = admission.checked(message, limits)
+        taken = take(
+            draft,
+            message,
+            now,
+            door=Door.HEARD,
+            limits=limits,
+            said_by=session,
+            delivery=made.id,
+        )
+        made = replace(made, sequence=taken.sequence, message_ids=(name,))
+    draft.put(DELIVERY, (made.conversation, made.id), made)
+    if key is not None:
+        intent = Intent(
+            digest=digest_of(draft, conversation, words),
+            conversation=made.conversation,
+            delivery=made.id,
+            created_at=now,
+        )
+        draft.put(INTENT, (session.id, draft.id_key("key", key)), intent)
+    return made
+
+
+def _origin(
+    draft: Draft,
+    conversation: Conversation,
+    member: Membership | None,
+    words: Words,
+    caller: Caller,
+    session: Session,
+    now: datetime,
+) -> tuple[Origin | None, tuple[int, str | None] | None]:
+    """What the words are about, and which record they answer: sequence and message id."""
+    origin, replied = None, None
+    if words.reply_to is not None:
+        there = answered(draft, conversation, member, words.reply_to, now)
+        origin = there.origin
+        replied = (there.record.sequence, there.record.message_id)
+    if words.about is not None:
+        where, sequence = words.about
+        elsewhere = found(draft, where_of(where), caller)
+        _, reader = member_of(draft, elsewhere, session.name, now, caller=caller)
+        origin = answered(draft, elsewhere, reader, sequence, now).origin
+    return origin, replied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tell(Story[DeliveryStatus]):
+    """One session's words to another, in the conversation of the two."""
+
+    session: str
+    to: str
+    scope: str
+    caller: Caller
+    words: Words
+    key: str | None = None
+    limits: Limits = LIMITS
+
+    @property
+    def repeatable(self) -> bool:
+        """Only with a key, as for `Publish`."""
+        return self.key is not None
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryStatus]:
+        """The conversation of the two is made at the first word, with both as members."""
+        draft = Draft(loaded)
+        session = session_named(draft, self.scope, self.session)
+        other = session_named(draft, self.scope, self.to)
+        if other.id == session.id:
+            raise InvalidInput("a session does not write to itself.", to=self.to)
+        ref = ConversationRef(
+            delivery.INTERNAL,
+            delivery.ACCOUNT,
+            delivery.pair_id(session.id, other.id),
+            scope_id=self.scope,
+            kind=Kind.DM,
+        )
+        conversation = draft.taken(ref.text)
+        before = known_under(draft, session, self.key, conversation, self.words)
+        if before is not None and conversation is not None:
+            return draft.changes, status_of(before, conversation, session.name, repeated=True)
+        if conversation is None:
+            conversation = create(draft, ref, now)
+        member = None
+        for one in (other, session):
+            row = draft.get(MEMBER, (conversation.id, one.id))
+            if row is not None and row.evicted:
+                raise Unauthorized(f"{one.name!r} was removed from this conversation.")
+            conversation, member = seat(
+                draft, conversation, one.id, by=Reason.MANUAL, policy=ALL, now=now
+            )
+        sent = _say(
+            draft,
+            conversation,
+            session,
+            member,
+            delivery.MEMBER,
+            self.words,
+            now,
+            key=self.key,
+            caller=self.caller,
+            limits=self.limits,
+        )
+        return draft.changes, status_of(sent, conversation, session.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetKeys(Story[int]):
+    """Drop keys that are older than they are kept."""
+
+    limit: int = SWEEP
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int]:
+        """By the store's clock; answers how many went."""
+        changes = Changes()
+        until = (now - KEPT - EPOCH) // timedelta(microseconds=1)
+        rows = loaded.page(Page(OLD_INTENTS, (until, self.limit)))
+        fetch(loaded, INTENT, [(row[0], bytes(row[1])) for row in rows])
+        for session, key in rows:
+            changes.put(INTENT, (session, bytes(key)), None)
+        return changes, len(rows)
+
+
+class Outbound:
+    """What sessions say, and what became of it."""
+
+    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+        self._store = store
+        self._limits = limits
+
+    async def publish(
+        self,
+        where: ConversationRef | str,
+        session: str,
+        text: str,
+        *,
+        key: str | None = None,
+        reply_to: int | str | None = None,
+        about: tuple[str, int] | None = None,
+        generation: int | None = None,
+        explicit_target: str | None = None,
+        attachments: Sequence[Attachment] = (),
+        metadata: Mapping[str, Any] | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> DeliveryStatus:
+        """Say something in a conversation (DESIGN section 3, Publishing).
+
+        `key` makes it safe to ask again: the same key and words give the same delivery. `reply_to`
+        is a sequence or a message id of this conversation, `about` the conversation and sequence
+        of a record elsewhere, `generation` the binding's that the words were made under.
+
+        Raises `NotFound` and `Unauthorized` (no right to speak), `BindingMismatch`,
+        `IdempotencyConflict`, `NoAdapter`, `InvalidInput`, `TooLarge`.
+        """
+        authority.may_say(caller, session, "publish")
+        words = self._words(text, reply_to, about, explicit_target, attachments, metadata)
+        return await self._store.run(
+            Publish(
+                where=where_of(where),
+                session=session,
+                scope=authority.scope_of(caller),
+                caller=caller,
+                words=words,
+                key=_checked_key(key),
+                generation=generation,
+                limits=self._limits,
+            )
+        )
+
+    async def tell(
+        self,
+        session: str,
+        to: str,
+        text: str,
+        *,
+        key: str | None = None,
+        reply_to: int | str | None = None,
+        about: tuple[str, int] | None = None,
+        attachments: Sequence[Attachment] = (),
+        metadata: Mapping[str, Any] | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> DeliveryStatus:
+        """Say something to another session, in the one conversation of the two.
+
+        Raises what `publish` raises, and `SessionNotFound`.
+        """
+        authority.may_say(caller, session, "send")
+        words = self._words(text, reply_to, about, None, attachments, metadata)
+        return await self._store.run(
+            Tell(
+                session=session,
+                to=to,
+                scope=authority.scope_of(caller),
+                caller=caller,
+                words=words,
+                key=_checked_key(key),
+                limits=self._limits,
+            )
+        )
+
+    def _words(
+        self,
+        text: str,
+        reply_to: int | str | None,
+        about: tuple[str, int] | None,
+        explicit_target: str | None,
+        attachments: Sequence[Attachment],
+        metadata: Mapping[str, Any] | None,
+    ) -> Words:
+        delivery.check_words(text, len(attachments))
+        if about is not None:
+            where_of(about[0])
+        return Words(
+            text=text,
+            reply_to=reply_to,
+            about=about,
+            explicit_target=explicit_target,
+            attachments=tuple(attachments),
+            metadata=admission.metadata(metadata or {}, self._limits),
+        )
+
+    async def forget_keys(self) -> int:
+        """Drop keys older than 30 days; answers how many. Part of upkeep."""
+        forgotten = 0
+        while dropped := await self._store.run(ForgetKeys()):
+            forgotten += dropped
+        return forgotten
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
+        raise InvalidInput(f"a key has 1 to {MAX_KEY} printable characters.", field="key")
+    return key

@@ -43,7 +43,7 @@ class Failure(Word):
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One outbound intent. (conversation, id) is its key; `session` is who said it.
+    """One outbound intent. (conversation, id) is its key, counted up; `session` is who said it.
 
     `right` is what allowed it: `binding:<generation>`, `group` or `member`. `sequence` is its
     record, None while there is none: not delivered, or held by a gated import.

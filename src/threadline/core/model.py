@@ -495,6 +495,7 @@ class About:
     held: int = 0
     held_bytes: int = 0
     next_hold: int = 1
+    deliveries: int = 0
     kind_mismatches: int = 0
     moved_to: int | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput, NotFound
-from threadline.core.ids import number_of, public
+from threadline.core.ids import LENGTH, number_of, public
 from threadline.core.model import (
     CONTROLLER,
     Caller,
@@ -44,6 +44,9 @@ from threadline.flows.looking import found, member_of, peeking, where_of
 
 END = 18
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# When a delivery was made in microseconds, its conversation, its number there.
+Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,7 @@ class ReadDeliveries(Story[DeliveryPage]):
     scope: str
     where: Where | None
     session: str | None
-    before: tuple[int, int]
+    before: Place
     limit: int
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryPage]:
@@ -172,7 +175,7 @@ class ReadDeliveries(Story[DeliveryPage]):
         rows: list[Delivery] = []
         for query, which in questions:
             rows += self._rows(loaded, query, which, own if self.where is not None else None)
-        rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+        rows.sort(key=_place, reverse=True)
         page = rows[: self.limit]
         fetch(loaded, CONVERSATION, [row.conversation for row in page])
         fetch(loaded, SESSION, [row.session for row in page])
@@ -189,33 +192,33 @@ class ReadDeliveries(Story[DeliveryPage]):
         self, loaded: Loaded, query: Query[Delivery], which: Any, own: set[int] | None
     ) -> list[Delivery]:
         """A row more than the page holds; in a conversation the session's own among all."""
-        at, number = self.before
+        before = self.before
         found_rows: list[Delivery] = []
         while True:
-            page = loaded.page(Page(query, (which, at, number, self.limit + 1)))
+            page = loaded.page(Page(query, (which, *before, self.limit + 1)))
             found_rows += [row for row in page if own is None or row.session in own]
             if len(page) <= self.limit or len(found_rows) > self.limit:
                 return found_rows
-            at, number = _place(page[-1])
+            before = _place(page[-1])
 
 
-def _place(row: Delivery) -> tuple[int, int]:
-    return (row.created_at - EPOCH) // timedelta(microseconds=1), row.id
+def _place(row: Delivery) -> Place:
+    return (row.created_at - EPOCH) // timedelta(microseconds=1), row.conversation, row.id
 
 
 def _cursor(row: Delivery) -> str:
-    at, number = _place(row)
-    return f"{at}.{public(number)}"
+    at, conversation, number = _place(row)
+    return f"{at}.{public(conversation)}.{public(number)}"
 
 
-def _read_cursor(text: str | None) -> tuple[int, int]:
+def _read_cursor(text: str | None) -> Place:
     if text is None:
-        return (1 << 62, 0)
-    at, _, name = text.partition(".")
-    number = number_of(name)
-    if not at.isdecimal() or len(at) > END or number is None:
+        return (1 << 62, 0, 0)
+    at, _, rest = text.partition(".")
+    conversation, number = (number_of(one) for one in (rest[:LENGTH], rest[LENGTH + 1 :]))
+    if not at.isdecimal() or len(at) > END or conversation is None or number is None:
         raise InvalidInput("the cursor is not one a page gave.", after=text[:64])
-    return int(at), number
+    return int(at), conversation, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

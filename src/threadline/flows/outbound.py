@@ -160,7 +160,7 @@ def _say(
     origin, replied = _origin(draft, conversation, member, words, caller, session, now)
     made = Delivery(
         conversation=conversation.id,
-        id=draft.fresh(),
+        id=conversation.about.deliveries + 1,
         session=session.id,
         state=DeliveryState.DELIVERED,
         right=right,
@@ -172,10 +172,13 @@ def _say(
         origin=origin,
         attempts=1,
     )
+    about = replace(conversation.about, deliveries=made.id)
+    conversation = replace(conversation, about=about)
+    draft.save(conversation)
     if reason := delivery.refusal(words.text):
         made = replace(made, state=DeliveryState.FAILED, failure=Failure.PERMANENT, reason=reason)
     else:
-        name = public(made.id)
+        name = public(draft.fresh())
         message = InboundMessage(
             conversation=replace(conversation.ref, kind=None),
             text=words.text,

@@ -132,8 +132,8 @@ def record_body(record: TranscriptRecord) -> str:
     if record.target is not None:
         body["target_session_id"] = record.target_session_id
         body["target"] = record.target
-        if record.wakes:
-            body["wakes"] = record.wakes
+    if record.wakes:
+        body["wakes"] = record.wakes
     if record.metadata:
         body["metadata"] = record.metadata
     if record.reply_to is not None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from threadline.core.errors import BindingMismatch, InvalidInput
 from threadline.core.ids import public
-from threadline.core.model import Binding, Conversation, Origin, TranscriptRecord
+from threadline.core.model import Binding, Conversation, Direction, Origin, TranscriptRecord
 
 WEB: Final = "web"
 INTERNAL: Final = "internal"
@@ -55,13 +55,19 @@ def refusal(text: str) -> str:
 
 
 def about(cause: Conversation, record: TranscriptRecord) -> Origin:
-    """The origin of what is said about a record: its root, and one hop more than it has."""
-    here = f"{public(cause.id)}:{record.sequence}"
+    """The origin of what is said about a record: its root, and one hop more than it has.
+
+    Only a person's words open a root. A machine's without one have none, else each notice and each
+    unasked word would be a new budget.
+    """
     before = record.origin
+    root = "" if before is None else before.root
+    if before is None and not record.actor.is_bot and record.direction is Direction.INBOUND:
+        root = f"{public(cause.id)}:{record.sequence}"
     return Origin(
         conversation=public(cause.id),
         sequence=record.sequence,
-        root=(before.root if before is not None else "") or here,
+        root=root,
         hops=(before.hops if before is not None else 0) + 1,
     )
 

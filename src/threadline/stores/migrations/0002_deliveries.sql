@@ -10,10 +10,10 @@ create table deliveries (
     primary key (conversation, id)
 );
 create index deliveries_by_conversation on deliveries (conversation, created_at, id);
-create index deliveries_delivered on deliveries (conversation, session, created_at, id)
+create index deliveries_delivered on deliveries (conversation, session, id)
     where state = 'delivered';
-create index deliveries_by_time on deliveries (created_at, id);
-create index deliveries_by_session on deliveries (session, created_at, id);
+create index deliveries_by_time on deliveries (created_at, conversation, id);
+create index deliveries_by_session on deliveries (session, created_at, conversation, id);
 create index deliveries_open on deliveries (created_at, conversation, id)
     where state in ('pending', 'sending', 'uncertain');
 

@@ -13,23 +13,23 @@ delete from deliveries where (conversation, id) in (select k.conversation, k.id 
 
 -- name: deliveries.of_conversation
 select d.conversation, d.id, d.body from deliveries d
-where d.conversation = $1 and (d.created_at, d.id) < ($2, $3)
-order by d.created_at desc, d.id desc limit $4;
+where d.conversation = $1 and (d.created_at, d.conversation, d.id) < ($2, $3, $4)
+order by d.created_at desc, d.conversation desc, d.id desc limit $5;
 
 -- name: deliveries.of_session
 select d.conversation, d.id, d.body from deliveries d
-where d.session = $1 and (d.created_at, d.id) < ($2, $3)
-order by d.created_at desc, d.id desc limit $4;
+where d.session = $1 and (d.created_at, d.conversation, d.id) < ($2, $3, $4)
+order by d.created_at desc, d.conversation desc, d.id desc limit $5;
 
 -- name: deliveries.of_scope
 select d.conversation, d.id, d.body from deliveries d join conversations c on c.id = d.conversation
-where c.scope = $1 and (d.created_at, d.id) < ($2, $3)
-order by d.created_at desc, d.id desc limit $4;
+where c.scope = $1 and (d.created_at, d.conversation, d.id) < ($2, $3, $4)
+order by d.created_at desc, d.conversation desc, d.id desc limit $5;
 
 -- name: deliveries.latest
 select d.conversation, d.id, d.body from deliveries d
 where d.conversation = $1 and d.session = $2 and d.state = 'delivered'
-order by d.created_at desc, d.id desc limit 1;
+order by d.id desc limit 1;
 
 -- name: intents.load (session bigint, key bytea)
 select i.session, i.key, i.digest, i.conversation, i.delivery, i.created_at

@@ -28,8 +28,6 @@ from threadline.core.errors import (
 )
 from threadline.core.ports import EVERYTHING
 from threadline.flows.inbound import Append
-from threadline.stores import findings
-from threadline.stores.codec import Codec
 from threadline.stores.postgres import PostgresStore, open_postgres
 from threadline.stores.postgres_bells import EVERYBODY, payload
 from threadline.stores.postgres_readers import READERS
@@ -635,27 +633,6 @@ async def test_the_store_examines_itself(
         sentences = [sentence async for sentence in found]
     assert any("record 2 is not what was written" in sentence for sentence in sentences)
     assert any("counters say (1, 3)" in sentence for sentence in sentences)
-
-
-async def test_examining_beside_a_writer_finds_nothing(open_store: OpenStore, key: bytes) -> None:
-    [node] = await open_store()
-    await node.run_all([said("C1", f"m{n}") for n in range(3)])
-    written: list[str] = []
-
-    class Beside:
-        """The node, where somebody appends between one read of an examination and the next."""
-
-        pragma = node.pragma
-
-        async def ask(self, statement: str, *args: Any) -> list[tuple[Any, ...]]:
-            await node.run(said("C1", f"{statement} {len(written)}"))
-            written.append(statement)
-            return await node.ask(statement, *args)
-
-    found = [one async for one in findings.examine(Beside(), Codec(key), None)]
-
-    assert found == []
-    assert "conversations.counters" in written
 
 
 async def test_the_question_of_an_engine_is_answered(open_store: OpenStore) -> None:

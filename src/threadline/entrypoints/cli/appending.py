@@ -105,7 +105,7 @@ def append(
             where = (await line.tl.conversations.show(where, caller=caller)).ref
         if kind is not None:
             where = replace(where, kind=Kind.of(kind))
-        said = _read() if text == "-" else text
+        said = read_text() if text == "-" else text
         what = Event.of(event)
         if what in (Event.EDIT, Event.DELETE, Event.REACTION) and revises is None:
             raise InvalidInput(f"--event {what.value} needs --revises ID.")
@@ -138,7 +138,7 @@ def append(
     act(work, home=home, store=store, as_json=as_json)
 
 
-def _read() -> str:
+def read_text() -> str:
     """Standard input as text, up to a little more than a message may hold."""
     from threadline.core.errors import InvalidInput, TooLarge
     from threadline.core.rules.limits import LIMITS

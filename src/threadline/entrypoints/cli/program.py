@@ -14,6 +14,7 @@ from threadline.entrypoints.cli import (
     importing,
     places,
     readers,
+    saying,
     speaking,
     tailing,
 )
@@ -61,7 +62,15 @@ _add(
     tail=tailing.tail,
     ack=readers.ack,
 )
-_add("Speak", bind=speaking.bind, unbind=speaking.unbind, group=speaking.group)
+_add(
+    "Speak",
+    bind=speaking.bind,
+    unbind=speaking.unbind,
+    group=speaking.group,
+    publish=saying.publish,
+    send=saying.send,
+    deliveries=saying.deliveries,
+)
 _add("Look after it", doctor=care.doctor)
 
 

@@ -35,6 +35,7 @@ QUERIES = {
     "names": "select name, session from names",
     "addresses": "select address, conversation from addresses",
     "parked": "select reason from parked",
+    "deliveries": "select conversation, id, state, body from deliveries",
 }
 
 
@@ -61,6 +62,7 @@ class _About(msgspec.Struct):
     held: int = 0
     held_bytes: int = 0
     hydration: str = "live_only"
+    deliveries: int = 0
     binding: _Binding | None = None
     window: _Window | None = None
 
@@ -70,6 +72,12 @@ class _Record(msgspec.Struct):
     event: str
     message_id: str | None = None
     id_space: str = ""
+    direction: str = "inbound"
+
+
+class _Delivery(msgspec.Struct):
+    sequence: int | None = None
+    message_ids: tuple[str, ...] = ()
 
 
 class _Session(msgspec.Struct):
@@ -82,6 +90,7 @@ _known = lru_cache(200_000)
 _about = _known(msgspec.json.Decoder(_About).decode)
 _member = _known(msgspec.json.Decoder(_Member).decode)
 _record = _known(msgspec.json.Decoder(_Record).decode)
+_delivery = _known(msgspec.json.Decoder(_Delivery).decode)
 _session = _known(msgspec.json.Decoder(_Session).decode)
 
 
@@ -115,13 +124,14 @@ class Rows:
     names: list[Row] = field(default_factory=list)
     addresses: list[Row] = field(default_factory=list)
     parked: list[Row] = field(default_factory=list)
+    deliveries: list[Row] = field(default_factory=list)
 
 
 def read_sqlite(connection: apsw.Connection) -> Rows:
     """The rows of a SQLite store; no rows where its tables were not made yet."""
     connection.execute("begin")
     try:
-        if not connection.execute("select 1 from sqlite_schema where name = 'parked'").fetchall():
+        if not connection.execute("select 1 from sqlite_schema where name = 'deliveries'").fetchall():
             return Rows()
         return Rows(**{name: connection.execute(q).fetchall() for name, q in QUERIES.items()})
     finally:
@@ -156,6 +166,7 @@ class Judge:
         yield from self._unique()
         yield from self._seats()
         yield from self._waiting()
+        yield from self._proofs()
         for (reason,) in self.rows.parked:
             yield f"a message was parked: {reason}"
         for address, number in self.number.items():
@@ -264,6 +275,28 @@ class Judge:
                 yield f"{self.room[number]}: {count[number]} wait for no import"
             if (about.hydration == "pending") != (about.window is not None):
                 yield f"{self.room[number]}: it is {about.hydration}, its window {about.window}"
+
+    def _proofs(self) -> Iterator[str]:
+        """Law 9: what was said has its intent, and what was delivered has its record."""
+        proven: dict[int, set[int | None]] = defaultdict(set)
+        count: dict[int, int] = defaultdict(int)
+        for number, delivery, state, body in self.rows.deliveries:
+            count[number] += 1
+            found = _delivery(body)
+            record = self.records[number].get(found.sequence or 0)
+            if state != "delivered":
+                yield f"{self.room.get(number)}: delivery {delivery} is {state}"
+            elif record is None or record.message_id not in found.message_ids:
+                yield f"{self.room.get(number)}: delivery {delivery} has the record {record}"
+            proven[number].add(found.sequence)
+        for number, records in self.records.items():
+            for sequence, record in records.items():
+                if record.direction == "outbound" and sequence not in proven[number]:
+                    yield f"{self.room[number]}: record {sequence} was said by nobody"
+        for number, about in self.abouts.items():
+            if about.deliveries != count[number]:
+                found_here = count[number]
+                yield f"{self.room[number]}: {about.deliveries} counted, {found_here} deliveries"
 
     # --- what was acknowledged ---------------------------------------------------------------
 

@@ -44,6 +44,10 @@ class Journal:
         """A message without an id was recorded."""
         self.line("plain", room, text, sequence)
 
+    def saying(self, words: str) -> None:
+        """A session is about to say this, under a key of the same words."""
+        self.line("saying", words)
+
     def read(self, room: str, session: str, sequence: int) -> None:
         """A session's ack was taken."""
         self.line("read", room, session, sequence)
@@ -62,12 +66,14 @@ class Ledger:
     """What has to be true of the store: built from a journal's lines.
 
     `said` maps (room, message id) to its sequence, None while only a hold was acknowledged;
+    `saying` holds what a session began to say and was not answered yet;
     `allowed` maps a key to the values it may have: one when acknowledged, two while in flight.
     """
 
     said: dict[tuple[str, str], int | None] = field(default_factory=dict)
     held: list[tuple[str, str]] = field(default_factory=list)
     plain: dict[tuple[str, str], int] = field(default_factory=dict)
+    saying: set[str] = field(default_factory=set)
     read: dict[tuple[str, str], int] = field(default_factory=dict)
     allowed: dict[str, set[Any]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
@@ -90,6 +96,10 @@ class Ledger:
                 self._said(room, message_id, sequence, held, duplicate)
             case ["plain", room, text, sequence]:
                 self.plain[room, text] = sequence
+                self.saying.discard(text)
+            case ["saying", words]:
+                self.saying.add(words)
+                return
             case ["read", room, session, sequence]:
                 before = self.read.get((room, session))
                 self.read[room, session] = sequence if before is None else max(before, sequence)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from crash.ledger import CHIEF, Journal
-from crash.workload import LIMITS, said
+from crash.workload import LIMITS, SPOKEN, VOICE, said
 from threadline import Threadline
 from threadline.core.errors import SessionRetired
 from threadline.core.model import Event
@@ -199,6 +199,24 @@ async def _spoke(line: Threadline) -> list[str]:
     return _expect(("bert", ["bert"]), found)
 
 
+async def _with_voice(line: Threadline) -> None:
+    await line.conversations.ensure(SPOKEN)
+    await line.speakers.bind(SPOKEN, VOICE)
+
+
+async def _publish(line: Threadline, journal: Journal) -> None:
+    for words in ("one", "two"):
+        journal.saying(words)
+        sent = await line.outbound.publish(SPOKEN, VOICE, words, key=words)
+        journal.plain(SPOKEN, words, sent.sequence)
+
+
+async def _published(line: Threadline) -> list[str]:
+    sent = (await line.deliveries.page(where=SPOKEN)).deliveries
+    found = (await _listed(line, SPOKEN), sorted(one.sequence or 0 for one in sent))
+    return _expect((["one", "two"], [1, 2]), found)
+
+
 async def _with_rooms(line: Threadline) -> None:
     first = f"{CHIEF}-0"
     await line.inbound.receive_all([said(room, "hello") for room in MANY])
@@ -293,6 +311,7 @@ SCENARIOS = {
     "import in front": Scenario(_some, _front, _front_done),
     "expire": Scenario(_with_open_window, _expire, _expired, ahead_minutes=16),
     "speak": Scenario(_some, _speak, _spoke),
+    "publish": Scenario(_with_voice, _publish, _published),
     "reassign": Scenario(_with_rooms, _reassign, _reassigned),
     "sweep": Scenario(_with_retention, _sweep, _swept),
     "delete": Scenario(_with_index, _delete, _deleted),

@@ -44,8 +44,10 @@ GATED = ["slack/T1/G0", "slack/T1/G1"]
 FRONT = ["slack/T1/P0", "slack/T1/P1"]
 BOUND = "slack/T1/B"
 HANDLES = "slack/T1/H"
+SPOKEN = "web/office/W"
+VOICE = "voice"
 CHAIN = ["slack/T1/R0", "slack/T1/R1", "slack/T1/R2"]
-ROOMS = [*TALK, SWEPT, *GATED, *FRONT, BOUND, HANDLES, *CHAIN]
+ROOMS = [*TALK, SWEPT, *GATED, *FRONT, BOUND, HANDLES, SPOKEN, *CHAIN]
 
 # A drain takes several transactions, so that a kill finds one half done.
 LIMITS = Limits(chunk=4)
@@ -69,6 +71,7 @@ async def prepare(line: Threadline, journal: Journal) -> None:
     for room in ROOMS:
         await line.conversations.ensure(room)
     await line.conversations.change(SWEPT, max_retained_entries=RETAINED)
+    await line.speakers.bind(SPOKEN, VOICE)
     await line.speakers.bind(CHAIN[0], first)
     await line.speakers.participant(CHAIN[1], "chief", first)
     await line.members.join(CHAIN[2], first)
@@ -97,6 +100,7 @@ class Workload:
         self._known = self._random.sample(known, min(len(known), 200))
         chief = next(iter(ledger.allowed.get("chief", {None})))
         self._chief: str = chief or f"{CHIEF}-0"
+        self._unsaid = sorted(ledger.saying)
         self._unanswered: list[list[tuple[str, str]]] = []
         self._going = asyncio.Event()
         self._going.set()
@@ -120,6 +124,7 @@ class Workload:
             self._sweep,
             self._import_gated,
             self._import_in_front,
+            self._publish,
             self._bind,
             self._seat,
             self._reassign,
@@ -211,6 +216,17 @@ class Workload:
             case _:
                 answers = [await self._line.inbound.receive(said(room, name)) for _ in range(2)]
                 self._answered([(room, name)] * 2, answers)
+
+    async def _publish(self) -> None:
+        """Let a session speak; what was in flight at a death is said again under its key."""
+        words = self._unsaid.pop() if self._unsaid else self._fresh("p")
+        self._journal.saying(words)
+        try:
+            sent = await self._line.outbound.publish(SPOKEN, VOICE, words, key=words)
+        except ThreadlineError:
+            self._unsaid.append(words)
+            raise
+        self._journal.plain(SPOKEN, words, sent.sequence)
 
     # --- reading -----------------------------------------------------------------------------
 

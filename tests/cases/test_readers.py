@@ -135,13 +135,16 @@ GIVEN: dict[str, Any] = {
 OWN_PLACE = {"where", "ref", "conversation"}
 WITHOUT_CALLER = {
     "hydration.drain",
+    "outbound.forget_keys",
     "search.catch_up",
     "search.start",
     "search.stop",
+    "tokens.recognise",
     "upkeep",
 }
 """Run by the process itself, never for a caller."""
 ITS_OWN = {
+    "deliveries.page",
     "members.conversations_of",
     "search.find",
     "sessions.show",

@@ -83,6 +83,12 @@ class SessionRetired(ThreadlineError):
     status = 410
 
 
+class Unauthenticated(ThreadlineError):
+    """The request carries no token that holds."""
+
+    status = 401
+
+
 class Unauthorized(ThreadlineError):
     """This caller may not do that."""
 

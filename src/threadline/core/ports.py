@@ -28,6 +28,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.quick import quick
+from threadline.core.tokens import Token
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -61,6 +62,7 @@ ROUTE: Noun[tuple[str, str, str], int] = Noun("routes")
 INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
+TOKEN: Noun[bytes, Token] = Noun("tokens")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +93,8 @@ DELIVERIES_OF: Query[Delivery] = Query("deliveries.of_conversation", DELIVERY)
 DELIVERIES_OF_SESSION: Query[Delivery] = Query("deliveries.of_session", DELIVERY)
 DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
+TOKENS: Query[Token] = Query("tokens.page", TOKEN)
+TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")

@@ -240,6 +240,8 @@ class ReadContext(Story[DeliveryContext | None]):
         conversation = found(loaded, self.where, self.caller)
         session = session_named(draft, conversation.ref.scope_id, self.session)
         right = right_of(draft, conversation, session, now)
+        if right is None and isinstance(self.caller, SessionCaller):
+            member_of(draft, conversation, session.name, now, caller=self.caller)
         rows: list[Delivery] = []
         for number in numbers_of(session) if right is not None else ():
             rows += loaded.page(Page(LATEST_DELIVERED, (conversation.id, number)))

@@ -15,6 +15,7 @@ from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
 from threadline.flows.speakers import Speakers
+from threadline.flows.tokens import Tokens
 from threadline.flows.upkeep import Upkeep
 
 
@@ -34,4 +35,5 @@ class Flows:
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)
         self.speakers = Speakers(store, limits)
+        self.tokens = Tokens(store, limits)
         self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)

@@ -48,9 +48,11 @@ from threadline.core.ports import (
     RECORD,
     ROUTE,
     SESSION,
+    TOKEN,
     Noun,
 )
 from threadline.core.quick import maker
+from threadline.core.tokens import Token
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -106,9 +108,11 @@ def _decoder(kind: type[T]) -> Callable[[str], T]:
 _bare_about = _bare(About)
 _bare_session = _bare(Session)
 _bare_delivery = _bare(Delivery)
+_bare_token = _bare(Token)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
+_token = msgspec.json.Decoder(Token).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 
 
@@ -227,6 +231,7 @@ class Codec:
                 micros(value.created_at),
                 encode(_bare_delivery(value)).decode(),
             ),
+            TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -252,6 +257,7 @@ class Codec:
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
+            TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

@@ -20,6 +20,7 @@ from threadline.core.ports import (
     RECORD,
     ROUTE,
     SESSION,
+    TOKEN,
     Noun,
 )
 
@@ -36,6 +37,7 @@ SAVED = (
     HELD,
     DELIVERY,
     INTENT,
+    TOKEN,
     ROUTE,
     INDEXED,
 )

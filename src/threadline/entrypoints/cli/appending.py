@@ -9,8 +9,9 @@ import typer
 
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import Home, Json, Ref, Store
-from threadline.entrypoints.cli.shown import how_many, inert, plain, record_of, say, write_json
+from threadline.entrypoints.cli.shown import how_many, inert, say, write_json
 from threadline.entrypoints.cli.speaking import time_of
+from threadline.entrypoints.shapes import plain, record_of
 
 READ_AT_ONCE = 1024 * 1024
 

@@ -15,12 +15,11 @@ from threadline.entrypoints.cli.shown import (
     exactly,
     how_many,
     inert,
-    plain,
-    record_of,
     say,
     transcript,
     write_json,
 )
+from threadline.entrypoints.shapes import plain, record_of
 
 if TYPE_CHECKING:
     from threadline.entrypoints.cli.health import Report

@@ -10,13 +10,8 @@ import typer
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import Home, Json, Scope, Store
 from threadline.entrypoints.cli.progress import progress
-from threadline.entrypoints.cli.shown import (
-    how_many,
-    inert,
-    plain,
-    say,
-    write_json,
-)
+from threadline.entrypoints.cli.shown import how_many, inert, say, write_json
+from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
     from threadline.core.archive import Account, Tally

@@ -15,14 +15,13 @@ from threadline.entrypoints.cli.shown import (
     console,
     how_many,
     inert,
-    plain,
     policy_text,
-    record_of,
     say,
     table,
     transcript,
     write_json,
 )
+from threadline.entrypoints.shapes import plain, record_of
 
 
 def init(home: Home = None, store: Store = None, as_json: Json = False) -> None:

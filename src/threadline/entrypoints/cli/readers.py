@@ -24,12 +24,12 @@ from threadline.entrypoints.cli.shown import (
     console,
     how_many,
     inert,
-    plain,
     policy_text,
     say,
     table,
     write_json,
 )
+from threadline.entrypoints.shapes import plain
 
 
 def join(

@@ -9,16 +9,8 @@ import typer
 from threadline.entrypoints.cli.appending import read_text
 from threadline.entrypoints.cli.door import Exit, Line, act
 from threadline.entrypoints.cli.options import Home, Json, Limit, Ref, Scope, Store
-from threadline.entrypoints.cli.shown import (
-    cells,
-    console,
-    exactly,
-    inert,
-    plain,
-    say,
-    table,
-    write_json,
-)
+from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say, table, write_json
+from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
     from threadline.flows.deliveries import DeliveryStatus

@@ -7,7 +7,7 @@ never reads them as markup.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -93,41 +93,6 @@ def cells(*values: object) -> list[Text]:
 
 
 # --- JSON ---------------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON data; a conversation's ref becomes its fields, its text stands beside it."""
-    import msgspec
-
-    from threadline.core.model import ConversationRef
-
-    match value:
-        case ConversationRef():
-            found = msgspec.to_builtins(value)
-            del found["text"]
-            return found
-        case timedelta():
-            return value.total_seconds()
-        case Mapping():
-            return {str(name): plain(one) for name, one in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [plain(one) for one in value]
-        case _ if hasattr(value, "__dataclass_fields__"):
-            found = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
-            if isinstance(getattr(value, "ref", None), ConversationRef):
-                found["text"] = str(value.ref)
-            return found
-        case _:
-            return msgspec.to_builtins(value)
-
-
-def record_of(record: TranscriptRecord | None) -> Any:
-    """A record without what only the store uses."""
-    if record is None:
-        return None
-    found = plain(record)
-    del found["source"], found["target"]
-    return found
 
 
 def write_json(value: Any, *, line: bool = False, error: bool = False) -> None:

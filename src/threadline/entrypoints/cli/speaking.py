@@ -9,16 +9,8 @@ import typer
 
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import Home, Json, Number, Policy, Ref, Store
-from threadline.entrypoints.cli.shown import (
-    at,
-    cells,
-    console,
-    inert,
-    plain,
-    say,
-    table,
-    write_json,
-)
+from threadline.entrypoints.cli.shown import at, cells, console, inert, say, table, write_json
+from threadline.entrypoints.shapes import plain
 
 
 def bind(

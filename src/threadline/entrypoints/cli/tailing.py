@@ -23,15 +23,8 @@ from threadline.entrypoints.cli.door import (
     sqlite_file,
 )
 from threadline.entrypoints.cli.options import Home, Scope, Session, Store
-from threadline.entrypoints.cli.shown import (
-    aside,
-    console,
-    plain,
-    record_of,
-    say,
-    transcript,
-    write_json,
-)
+from threadline.entrypoints.cli.shown import aside, console, say, transcript, write_json
+from threadline.entrypoints.shapes import plain, record_of
 
 if TYPE_CHECKING:
     from threadline.config import Settings

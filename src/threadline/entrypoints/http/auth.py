@@ -1,0 +1,131 @@
+"""Who is calling: a bearer token, known by its keyed hash, checked once a second at least.
+
+Each route says in `opt["callers"]` which kinds of caller it is for; `OPEN` is for everybody. The
+check is one guard over all of them, so that a route without a word about it is open to nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
+from litestar.params import Dependency
+
+from threadline.core.errors import Unauthenticated, Unauthorized
+from threadline.core.model import AdapterCaller, Caller, Controller, Guest, SessionCaller
+from threadline.flows.every import Flows
+from threadline.flows.tokens import Bearer
+
+# What a guard and a provider made needs no validation, and msgspec could not tell callers apart.
+Asker = Annotated[Caller, Dependency(skip_validation=True)]
+Line = Annotated[Flows, Dependency(skip_validation=True)]
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+OPEN = "open"
+CONTROLLER = "controller"
+ADAPTER = "adapter"
+SESSION = "session"
+GUEST = "guest"
+CACHE_SECONDS = 1.0
+CACHED = 10_000
+
+
+def callers(*kinds: str) -> dict[str, Any]:
+    """The `opt` of a route: which kinds of caller it is for."""
+    return {"callers": kinds}
+
+
+def kind_of(caller: Caller) -> str:
+    """The word of a kind of caller."""
+    match caller:
+        case Controller():
+            return CONTROLLER
+        case AdapterCaller():
+            return ADAPTER
+        case SessionCaller():
+            return SESSION
+        case Guest():
+            return GUEST
+
+
+@dataclass(slots=True)
+class _Seen:
+    bearer: Bearer | None
+    until: float
+
+
+class Doorman:
+    """Recognises tokens, and remembers what it recognised for a second."""
+
+    def __init__(self, line: Flows) -> None:
+        self._line = line
+        self._seen: dict[str, _Seen] = {}
+
+    async def recognise(self, secret: str) -> Bearer | None:
+        """Whom a token makes of its bearer, None for one that does not hold (any more)."""
+        now = time.monotonic()
+        seen = self._seen.get(secret)
+        if seen is None or seen.until < now:
+            if len(self._seen) >= CACHED:
+                self._seen.clear()
+            seen = _Seen(await self._line.tokens.recognise(secret), now + CACHE_SECONDS)
+            self._seen[secret] = seen
+        bearer = seen.bearer
+        if bearer is not None and bearer.expires_at is not None:
+            return bearer if datetime.now(UTC) < bearer.expires_at else None
+        return bearer
+
+    def forget(self) -> None:
+        """Know nothing: after a token was revoked here."""
+        self._seen.clear()
+
+
+def secret_of(connection: Connection) -> str | None:
+    """The token a request carries."""
+    header: str = connection.headers.get("authorization", "")
+    scheme, _, secret = header.partition(" ")
+    return secret.strip() if scheme.casefold() == "bearer" and secret.strip() else None
+
+
+async def bearer_of(connection: Connection) -> Bearer:
+    """Who is calling. Raises `Unauthenticated`."""
+    secret = secret_of(connection)
+    if secret is None:
+        raise Unauthenticated("send `Authorization: Bearer` with a token.")
+    bearer = await doorman_of(connection).recognise(secret)
+    if bearer is None:
+        raise Unauthenticated("the token is unknown, expired or revoked.")
+    return bearer
+
+
+def doorman_of(connection: Connection) -> Doorman:
+    """The doorman of the application."""
+    doorman: Doorman = connection.app.state.doorman
+    return doorman
+
+
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Let in whom the route is for. Raises `Unauthenticated` or `Unauthorized`."""
+    kinds = handler.opt.get("callers", ())
+    if OPEN in kinds:
+        return
+    bearer = await bearer_of(connection)
+    if kind_of(bearer.caller) not in kinds:
+        raise Unauthorized(f"this is not for a token of the kind {kind_of(bearer.caller)}.")
+    connection.state.bearer = bearer
+
+
+async def provide_caller(request: Connection) -> Caller:
+    """The caller, for handlers."""
+    bearer: Bearer = request.state.bearer
+    return bearer.caller
+
+
+async def provide_line(request: Connection) -> Flows:
+    """The flows, for handlers."""
+    line: Flows = request.app.state.line
+    return line

@@ -1,0 +1,33 @@
+"""Search over what the caller may read."""
+
+from __future__ import annotations
+
+from litestar import get
+
+from threadline.core.model import SessionCaller
+from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.shapes import plain, record_of
+
+
+@get("/v1/search", opt=callers(CONTROLLER, SESSION))
+async def find(
+    line: Line,
+    caller: Asker,
+    q: str,
+    session: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> Answer:
+    """Records that have all these words, newest first."""
+    if isinstance(caller, SessionCaller) and session is None:
+        session = caller.session
+    found = await line.search.find(q, session=session, after=after, limit=limit, caller=caller)
+    hits = [
+        {"conversation": one.conversation, "ref": plain(one.ref), "record": record_of(one.record)}
+        for one in found.hits
+    ]
+    return {"hits": hits, "next": found.next, "indexed_through": plain(found.indexed_through)}
+
+
+ROUTES = [find]

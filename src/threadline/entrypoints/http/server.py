@@ -1,0 +1,157 @@
+"""The application: every route, one guard, one way to refuse; and how it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from litestar import Litestar, Router
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import ASGIApp
+
+from threadline.entrypoints.http import (
+    auth,
+    conversations,
+    inbound,
+    members,
+    origins,
+    publishing,
+    searching,
+    sessions,
+    speakers,
+    tokens,
+)
+from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
+from threadline.entrypoints.http.problems import HANDLERS
+from threadline.flows.every import Flows
+
+MODULES: tuple[Any, ...] = (
+    conversations,
+    members,
+    speakers,
+    sessions,
+    publishing,
+    inbound,
+    searching,
+    tokens,
+)
+
+Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]
+
+UPKEEP_SECONDS = 30.0
+GOODBYE_SECONDS = 8
+CONNECTIONS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where the server listens. `allowed_hosts` are further names it may be called by."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    allowed_hosts: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name the server answers to."""
+        own = {self.host} - origins.ANYWHERE
+        return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
+
+
+async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
+    """Tidy from time to time: windows, expired bindings, floors, keys."""
+    while not stopping.is_set():
+        await line.upkeep.round()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), UPKEEP_SECONDS)
+
+
+def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
+    """The application on an open store."""
+    routes = [route for module in MODULES for route in module.ROUTES]
+    loops: list[Loop] = [upkeep]
+    for module in MODULES:
+        loops += getattr(module, "LOOPS", [])
+
+    @contextlib.asynccontextmanager
+    async def living(app: Litestar) -> AsyncIterator[None]:
+        app.state.stopping = asyncio.Event()
+        app.state.tasks = [
+            asyncio.create_task(loop(line, app.state.stopping), name=loop.__name__)
+            for loop in loops
+        ]
+        try:
+            yield
+        finally:
+            app.state.stopping.set()
+            await asyncio.gather(*app.state.tasks, return_exceptions=True)
+
+    app = Litestar(
+        routes,
+        guards=[auth.guard],
+        dependencies={
+            "line": Provide(auth.provide_line),
+            "caller": Provide(auth.provide_caller),
+        },
+        exception_handlers=HANDLERS,
+        lifespan=[living],
+        request_max_body_size=BODY_BYTES,
+        openapi_config=OpenAPIConfig(
+            title="threadline",
+            version="1",
+            openapi_router=Router("/", route_handlers=[], opt=auth.callers(auth.OPEN)),
+            use_handler_docstrings=True,
+            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            components=Components(
+                security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}
+            ),
+            security=[{"bearer": []}],
+        ),
+        logging_config=None,
+    )
+    app.state.line = line
+    app.state.settings = settings
+    app.state.doorman = auth.Doorman(line)
+    return app
+
+
+def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
+    """The application behind what is judged before it: foreign hosts and pages, slow bodies."""
+    return origins.Origins(Bodies(app), settings.names)
+
+
+class Server(uvicorn.Server):
+    """Tells streams and loops to end before it waits for its connections."""
+
+    def __init__(self, app: Litestar, settings: ServerSettings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                guarded(app, settings),
+                host=settings.host,
+                port=settings.port,
+                http=Hurried,
+                ws="none",
+                lifespan="on",
+                access_log=False,
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                date_header=True,
+                limit_concurrency=CONNECTIONS,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=GOODBYE_SECONDS,
+            )
+        )
+        self._app = app
+
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+        """See `uvicorn.Server.shutdown`."""
+        self._app.state.stopping.set()
+        await super().shutdown(sockets)

@@ -1,0 +1,66 @@
+"""Tokens over HTTP: made and shown once, listed without their secret, revoked at once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from litestar import Request, delete, get, post
+
+from threadline.core.rules import authority
+from threadline.entrypoints.http.auth import CONTROLLER, Asker, Line, callers, doorman_of
+from threadline.entrypoints.http.bodies import Body
+from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.shapes import plain
+
+
+class TokenBody(Body):
+    """`kind` is controller, adapter (with provider and account_id) or session (with session_id)."""
+
+    kind: str
+    name: str = ""
+    scope_id: str | None = None
+    all_scopes: bool = False
+    provider: str | None = None
+    account_id: str | None = None
+    session_id: str | None = None
+    scopes: list[str] | None = None
+    expires_at: datetime | None = None
+
+
+@post("/v1/tokens", status_code=200, opt=callers(CONTROLLER))
+async def create(data: TokenBody, line: Line, caller: Asker) -> Answer:
+    """Make a token; its secret is in this answer and nowhere else."""
+    scope = authority.scope_of(caller) if data.scope_id is None else data.scope_id
+    made = await line.tokens.create(
+        data.kind,
+        name=data.name,
+        scope=None if data.all_scopes else scope,
+        provider=data.provider,
+        account_id=data.account_id,
+        session=data.session_id,
+        scopes=data.scopes,
+        expires_at=data.expires_at,
+        caller=caller,
+    )
+    return dict(plain(made))
+
+
+@get("/v1/tokens", opt=callers(CONTROLLER))
+async def page(
+    line: Line, caller: Asker, after: str | None = None, limit: int | None = None
+) -> Answer:
+    """Tokens without their secrets."""
+    tokens, following = await line.tokens.page(after=after, limit=limit, caller=caller)
+    return {"tokens": [plain(one) for one in tokens], "next": following}
+
+
+@delete("/v1/tokens/{token:str}", status_code=200, opt=callers(CONTROLLER))
+async def revoke(token: str, request: Request[Any, Any, Any], line: Line, caller: Asker) -> Answer:
+    """End a token at once; its streams are cut within a second."""
+    ended = await line.tokens.revoke(token, caller=caller)
+    doorman_of(request).forget()
+    return dict(plain(ended))
+
+
+ROUTES = [create, page, revoke]

@@ -1,0 +1,71 @@
+"""Values as JSON data: the same shapes on the command line and over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from threadline.core.model import TranscriptRecord
+    from threadline.core.recording import Taken
+    from threadline.flows.replay import Handed
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON data; a conversation's ref becomes its fields, its text stands beside it."""
+    import msgspec
+
+    from threadline.core.model import ConversationRef
+
+    match value:
+        case ConversationRef():
+            found = msgspec.to_builtins(value)
+            del found["text"]
+            return found
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {str(name): plain(one) for name, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(one) for one in value]
+        case _ if hasattr(value, "__dataclass_fields__"):
+            found = {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+            if isinstance(getattr(value, "ref", None), ConversationRef):
+                found["text"] = str(value.ref)
+            return found
+        case _:
+            return msgspec.to_builtins(value)
+
+
+def record_of(record: TranscriptRecord | None) -> Any:
+    """A record without what only the store uses."""
+    if record is None:
+        return None
+    found = plain(record)
+    del found["source"], found["target"]
+    return found
+
+
+def taken_of(taken: Taken) -> dict[str, Any]:
+    """What became of a message."""
+    return {
+        "record": record_of(taken.record),
+        "sequence": taken.sequence,
+        "duplicate": taken.duplicate,
+        "held": taken.held,
+        "target_session_id": taken.target_session_id,
+        "route": taken.route,
+        "readers": taken.readers,
+    }
+
+
+def handed_of(handed: Handed) -> dict[str, Any]:
+    """A record as a session gets it: where it stands, and whether it shall speak or wake."""
+    return {
+        **record_of(handed.record),
+        "conversation": handed.conversation,
+        "ref": plain(handed.ref),
+        "speaker": handed.speaker,
+        "wake": handed.wake,
+    }

@@ -1,0 +1,324 @@
+"""Bearer tokens: made and shown once, known by a keyed hash only, revoked at once.
+
+A session's token points at the session itself, not at its name. It follows a `reassign`; whoever
+gets the name anew after a `retire` gets none of the old tokens.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from threadline.core.draft import Draft
+from threadline.core.errors import InvalidInput, NotFound, Unauthorized
+from threadline.core.ids import number_of, public
+from threadline.core.model import (
+    CONTROLLER,
+    AdapterCaller,
+    Caller,
+    Controller,
+    ConversationRef,
+    SessionCaller,
+)
+from threadline.core.ports import (
+    SESSION,
+    TOKEN,
+    TOKEN_BY_ID,
+    TOKENS,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Store,
+    Story,
+    fetch,
+)
+from threadline.core.rules import admission, authority
+from threadline.core.rules.limits import LIMITS, Limits, clamp
+from threadline.core.seating import ensure_session, heir
+from threadline.core.tokens import SCOPES, Token, TokenKind, holds
+
+BYTES = 32
+MAX_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenState:
+    """A token as it is shown. `token` is the secret: there right after it was made, never again."""
+
+    id: str
+    kind: TokenKind
+    name: str
+    scope_id: str | None
+    provider: str
+    account_id: str
+    session_id: str | None
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearer:
+    """Who a token makes of whoever carries it. `id` names the token, for revocation and keys."""
+
+    id: str
+    caller: Caller
+    expires_at: datetime | None
+
+
+def _key(loaded: Loaded, secret: str) -> bytes:
+    return loaded.id_key("token", secret)
+
+
+def _shown(token: Token, session: str | None, secret: str | None = None) -> TokenState:
+    return TokenState(
+        id=public(token.id),
+        kind=token.kind,
+        name=token.name,
+        scope_id=token.scope_id,
+        provider=token.provider,
+        account_id=token.account_id,
+        session_id=session,
+        scopes=token.scopes,
+        created_at=token.created_at,
+        expires_at=token.expires_at,
+        revoked_at=token.revoked_at,
+        token=secret,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(Story[TokenState]):
+    """Write a token's hash. A session that is unknown is created by a controller's call."""
+
+    secret: str
+    kind: TokenKind
+    name: str
+    scope: str | None
+    provider: str = ""
+    account_id: str = ""
+    session: str | None = None
+    scopes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TokenState]:
+        """Raises `InvalidInput` for one that would never hold."""
+        draft = Draft(loaded)
+        if self.expires_at is not None and self.expires_at <= now:
+            raise InvalidInput("expires_at is in the past.", field="expires_at")
+        session = None
+        if self.session is not None:
+            session = ensure_session(draft, self.scope or "default", self.session, now)
+        token = Token(
+            id=draft.fresh(),
+            kind=self.kind,
+            created_at=now,
+            name=self.name,
+            scope_id=self.scope,
+            provider=self.provider,
+            account_id=self.account_id,
+            session=None if session is None else session.id,
+            scopes=self.scopes,
+            expires_at=self.expires_at,
+        )
+        draft.put(TOKEN, _key(draft, self.secret), token)
+        return draft.changes, _shown(token, session.name if session else None, self.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognise(Story[Bearer | None]):
+    """Whom a secret makes of its bearer, None for one that does not hold."""
+
+    secret: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
+        """Found by the keyed hash: no comparison takes longer the nearer a guess is."""
+        draft = Draft(loaded)
+        token = draft.get(TOKEN, _key(loaded, self.secret))
+        caller = None if token is None else _caller(draft, token, now)
+        if token is None or caller is None:
+            return Changes(), None
+        return Changes(), Bearer(id=public(token.id), caller=caller, expires_at=token.expires_at)
+
+
+def _caller(draft: Draft, token: Token, now: datetime) -> Caller | None:
+    if not holds(token, now):
+        return None
+    match token.kind:
+        case TokenKind.CONTROLLER:
+            return Controller(token.scope_id)
+        case TokenKind.ADAPTER:
+            return AdapterCaller(token.scope_id or "default", token.provider, token.account_id)
+        case TokenKind.SESSION:
+            session = heir(draft, token.session)
+            if session is None:
+                return None
+            return SessionCaller(session.name, session.scope_id, frozenset(token.scopes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTokens(Story[tuple[list[TokenState], str | None]]):
+    """A page of tokens that a controller may know, by their ids."""
+
+    caller: Controller
+    after: int
+    limit: int
+
+    def decide(
+        self, loaded: Loaded, now: datetime
+    ) -> tuple[Changes, tuple[list[TokenState], str | None]]:
+        """The second answer is where the next page begins."""
+        draft = Draft(loaded)
+        rows = loaded.page(Page(TOKENS, (self.after, self.limit + 1)))
+        page = rows[: self.limit]
+        fetch(loaded, SESSION, [row.session for row in page if row.session is not None])
+        seen = [_shown(row, _name(draft, row.session)) for row in page if _within(self.caller, row)]
+        return Changes(), (seen, public(page[-1].id) if len(rows) > self.limit else None)
+
+
+def _name(draft: Draft, session: int | None) -> str | None:
+    there = None if session is None else draft.get(SESSION, session)
+    return None if there is None else there.name
+
+
+def _within(caller: Controller, token: Token) -> bool:
+    return caller.scope_id is None or caller.scope_id == token.scope_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoke(Story[TokenState]):
+    """End a token. A second time changes nothing."""
+
+    token: int
+    caller: Controller
+
+    def needs(self) -> Needs:
+        """Which hash it has."""
+        return Needs(pages=[Page(TOKEN_BY_ID, (self.token,))])
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TokenState]:
+        """One of another scope does not exist for the caller."""
+        draft = Draft(loaded)
+        rows = loaded.page(Page(TOKEN_BY_ID, (self.token,)))
+        key = bytes(rows[0][0]) if rows else b""
+        token = draft.get(TOKEN, key) if rows else None
+        if token is None or not _within(self.caller, token):
+            raise NotFound("there is no such token.")
+        if token.revoked_at is None:
+            token = replace(token, revoked_at=now)
+            draft.put(TOKEN, key, token)
+        return draft.changes, _shown(token, _name(draft, token.session))
+
+
+class Tokens:
+    """Making, recognising and revoking tokens."""
+
+    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+        self._store = store
+        self._limits = limits
+
+    async def create(
+        self,
+        kind: TokenKind | str,
+        *,
+        name: str = "",
+        scope: str | None = "default",
+        provider: str | None = None,
+        account_id: str | None = None,
+        session: str | None = None,
+        scopes: Iterable[str] | None = None,
+        expires_at: datetime | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> TokenState:
+        """Make a token; its secret is in the answer and nowhere else.
+
+        A controller's covers `scope`, or with None every scope. An adapter's needs `provider` and
+        `account_id`, a session's needs `session` and takes `scopes` (default `read` and
+        `publish`). Raises `InvalidInput`, and `Unauthorized` beyond the caller's own scope.
+        """
+        controller = self._controller(caller)
+        if controller.scope_id is not None and scope != controller.scope_id:
+            raise Unauthorized("a token reaches no further than the one that makes it.")
+        chosen: TokenKind = TokenKind.of(kind)
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise InvalidInput(f"a name has at most {MAX_NAME} printable characters.", field="name")
+        if scope is not None:
+            ConversationRef("web", "local", "-", scope_id=scope)
+        wrong = {
+            "provider and account_id": (provider, account_id),
+            "session": (session, session),
+        }
+        wanted = {TokenKind.ADAPTER: "provider and account_id", TokenKind.SESSION: "session"}
+        for field, values in wrong.items():
+            needed = wanted.get(chosen) == field
+            if needed and None in values:
+                raise InvalidInput(f"a token of this kind needs {field}.", field=field)
+            if not needed and any(one is not None for one in values):
+                raise InvalidInput(f"{field} is nothing for a {chosen.value}.", field=field)
+        if chosen is TokenKind.ADAPTER:
+            if scope is None:
+                raise InvalidInput("an adapter has one scope.", field="scope")
+            ref = ConversationRef(provider or "", account_id or "", "-", scope_id=scope)
+            provider = ref.provider
+        if chosen is TokenKind.SESSION and scope is None:
+            raise InvalidInput("a session has one scope.", field="scope")
+        until = None if expires_at is None else admission.aware(expires_at, "expires_at")
+        return await self._store.run(
+            Create(
+                secret=f"tl_{chosen.value[0]}_{secrets.token_urlsafe(BYTES)}",
+                kind=chosen,
+                name=name,
+                scope=scope,
+                provider=provider or "",
+                account_id=account_id or "",
+                session=session,
+                scopes=_scopes(chosen, scopes),
+                expires_at=until,
+            )
+        )
+
+    async def recognise(self, secret: str) -> Bearer | None:
+        """Whom a token makes of its bearer; None where it is unknown, expired or revoked."""
+        if not secret or len(secret) > MAX_NAME:
+            return None
+        return await self._store.read(Recognise(secret))
+
+    async def page(
+        self, *, after: str | None = None, limit: int | None = None, caller: Caller = CONTROLLER
+    ) -> tuple[list[TokenState], str | None]:
+        """A page of tokens without their secrets, and the cursor of the next."""
+        controller = self._controller(caller)
+        number = -1 if after is None else number_of(after)
+        if number is None:
+            raise InvalidInput("the cursor is not one a page gave.", after=after)
+        size = clamp(limit, self._limits)
+        return await self._store.read(ReadTokens(caller=controller, after=number, limit=size))
+
+    async def revoke(self, token_id: str, *, caller: Caller = CONTROLLER) -> TokenState:
+        """End a token at once. Raises `NotFound`."""
+        controller = self._controller(caller)
+        number = number_of(token_id)
+        if number is None:
+            raise NotFound("there is no such token.", token=token_id[:64])
+        return await self._store.run(Revoke(token=number, caller=controller))
+
+    def _controller(self, caller: Caller) -> Controller:
+        authority.may_control(caller)
+        assert isinstance(caller, Controller)
+        return caller
+
+
+def _scopes(kind: TokenKind, asked: Iterable[str] | None) -> tuple[str, ...]:
+    if kind is not TokenKind.SESSION:
+        if asked:
+            raise InvalidInput(f"scopes are nothing for a {kind.value}.", field="scopes")
+        return ()
+    found = tuple(dict.fromkeys(("read", "publish") if asked is None else asked))
+    if not found or not set(found) <= set(SCOPES):
+        raise InvalidInput(f"scopes are one or more of: {', '.join(SCOPES)}.", field="scopes")
+    return found

@@ -21,13 +21,18 @@ class Settings:
 
     `home` holds the store, its key and the configuration unless they are named elsewhere. `store`
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
-    digests are hashed with, and never belongs into a backup of the database.
+    digests are hashed with, and never belongs into a backup of the database. The server listens on
+    `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
+    which are parted by commas.
     """
 
     home: str = "~/.threadline"
     store: str = ""
     key_file: str = ""
     scope: str = "default"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    allowed_hosts: str = ""
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:

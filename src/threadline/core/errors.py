@@ -40,6 +40,14 @@ class ThreadlineError(Exception):
         self.detail = detail
         self.facts = facts
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.detail, self.facts)
+
+
+def _again(kind: type[ThreadlineError], detail: str, facts: dict[str, Any]) -> ThreadlineError:
+    """The same error, in another process."""
+    return kind(detail, **facts)
+
 
 class InvalidInput(ThreadlineError):
     """The request is not acceptable."""

@@ -173,8 +173,12 @@ async def enter(
     make: bool = False,
     indexing: bool = False,
     patience: float = BUSY_PATIENCE,
+    hatch: bool = True,
 ) -> Threadline:
-    """Open the store. A file that another command holds is waited for a moment."""
+    """Open the store. A file that another command holds is waited for a moment.
+
+    With `hatch` the store of a running server is reached through the server.
+    """
     from threadline.app import Threadline
     from threadline.core.errors import ConfigError, StoreBusy, StoreUnavailable
 
@@ -193,6 +197,8 @@ async def enter(
                 Threadline.open(url, key_file=settings.key_file or None, indexing=indexing)
             )
         except StoreBusy:
+            if hatch and file is not None and (tl := await _through_the_hatch(file)) is not None:
+                return tl
             if time.monotonic() > until:
                 raise
             await asyncio.sleep(BUSY_PAUSE)
@@ -200,6 +206,22 @@ async def enter(
             raise ConfigError(
                 f"{missing.name} is not installed. Run: pip install 'threadline[postgres]'"
             ) from None
+
+
+async def _through_the_hatch(file: Path) -> Threadline | None:
+    """The store of the server that holds the file, None where none answers."""
+    from threadline.app import Threadline
+    from threadline.core.errors import StoreUnavailable
+    from threadline.stores.hatch import HatchStore, hatch_of
+
+    if not hatch_of(file).exists():
+        return None
+    try:
+        return Threadline(await HatchStore(hatch_of(file)).connect())
+    except StoreUnavailable as refused:
+        if "Restart" in str(refused):
+            raise
+        return None
 
 
 def sqlite_file(url: str) -> Path | None:

@@ -15,6 +15,7 @@ from threadline.entrypoints.cli import (
     places,
     readers,
     saying,
+    serving,
     speaking,
     tailing,
 )
@@ -71,6 +72,8 @@ _add(
     send=saying.send,
     deliveries=saying.deliveries,
 )
+_add("Serve", serve=serving.serve)
+app.add_typer(serving.token, name="token", rich_help_panel="Serve")
 _add("Look after it", doctor=care.doctor)
 
 

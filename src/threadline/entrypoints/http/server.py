@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router, get
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp
 
+from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
     auth,
     conversations,
@@ -59,10 +61,22 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = field(default=())
 
     @property
+    def url(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = "127.0.0.1" if self.host in origins.ANYWHERE else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
     def names(self) -> frozenset[str]:
         """Every name the server answers to."""
         own = {self.host} - origins.ANYWHERE
         return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
+
+
+@get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
+async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """The API as an OpenAPI 3.1 document."""
+    return request.app.openapi_schema.to_schema()
 
 
 async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
@@ -75,7 +89,7 @@ async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
 
 def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
     """The application on an open store."""
-    routes = [route for module in MODULES for route in module.ROUTES]
+    routes = [openapi, *(route for module in MODULES for route in module.ROUTES)]
     loops: list[Loop] = [upkeep]
     for module in MODULES:
         loops += getattr(module, "LOOPS", [])
@@ -106,9 +120,11 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
         openapi_config=OpenAPIConfig(
             title="threadline",
             version="1",
-            openapi_router=Router("/", route_handlers=[], opt=auth.callers(auth.OPEN)),
+            openapi_router=Router(
+                "/openapi", route_handlers=[], opt=auth.callers(auth.OPEN), include_in_schema=False
+            ),
             use_handler_docstrings=True,
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            render_plugins=[JsonRenderPlugin()],
             components=Components(
                 security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}
             ),
@@ -130,7 +146,9 @@ def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
 class Server(uvicorn.Server):
     """Tells streams and loops to end before it waits for its connections."""
 
-    def __init__(self, app: Litestar, settings: ServerSettings) -> None:
+    def __init__(
+        self, app: Litestar, settings: ServerSettings, told: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 guarded(app, settings),
@@ -150,8 +168,39 @@ class Server(uvicorn.Server):
             )
         )
         self._app = app
+        self._told = told
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        """See `uvicorn.Server.startup`."""
+        await super().startup(sockets)
+        if self.started:
+            self._told()
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
         self._app.state.stopping.set()
         await super().shutdown(sockets)
+
+
+@contextlib.contextmanager
+def listening(settings: ServerSettings) -> Iterator[socket.socket]:
+    """The socket the server will answer on. Raises `ConfigError` where it cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((settings.host, settings.port))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {settings.host} port {settings.port}: "
+                f"{error.strerror or error}. Choose another with --port or THREADLINE_PORT."
+            ) from None
+        yield sock
+
+
+async def served(
+    line: Flows, settings: ServerSettings, sock: socket.socket, started: Callable[[], None]
+) -> None:
+    """Serve until SIGTERM or SIGINT; `started` is called when it answers."""
+    server = Server(make_app(line, settings=settings), settings, started)
+    await server.serve(sockets=[sock])

@@ -1,0 +1,275 @@
+"""`threadline serve` and `threadline token`: the server, and who may call it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadline.entrypoints.cli.door import (
+    Exit,
+    Line,
+    act,
+    enter,
+    leave,
+    settings_of,
+    sqlite_file,
+)
+from threadline.entrypoints.cli.options import Home, Json, Scope, Store
+from threadline.entrypoints.cli.shown import at, cells, console, inert, say, table, write_json
+from threadline.entrypoints.shapes import plain
+
+if TYPE_CHECKING:
+    from threadline.app import Threadline
+    from threadline.config import Settings
+
+ADMIN = "admin.token"
+
+
+def serve(
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="ADDRESS", show_default=False, help="Instead of as set."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", show_default=False, help="0 takes a free one."
+        ),
+    ] = None,
+    home: Home = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the page and the HTTP API until it is stopped.
+
+    The store is made where there is none. Settings: THREADLINE_STORE, THREADLINE_HOST,
+    THREADLINE_PORT, THREADLINE_HOME, THREADLINE_ALLOWED_HOSTS.
+
+      threadline serve
+      THREADLINE_PORT=9000 threadline serve
+    """
+
+    def run() -> int:
+        from dataclasses import replace
+
+        settings = settings_of(store, None, home)
+        settings = replace(
+            settings,
+            host=settings.host if host is None else host,
+            port=settings.port if port is None else port,
+        )
+        return _run(_serve(settings, as_json))
+
+    leave(run, as_json=as_json)
+
+
+def _run(main: object) -> int:
+    """Run on uvloop where it is installed."""
+    import asyncio
+
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)  # type: ignore[arg-type]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)  # type: ignore[arg-type]
+
+
+async def _serve(settings: Settings, as_json: bool) -> int:
+    from threadline.entrypoints.http.server import ServerSettings, listening, served
+    from threadline.stores.hatch import Hatch, hatch_of
+
+    named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
+    where = ServerSettings(host=settings.host, port=settings.port, allowed_hosts=named)
+    with listening(where) as sock:
+        where = ServerSettings(host=settings.host, port=sock.getsockname()[1], allowed_hosts=named)
+        async with AsyncExitStack() as stack:
+            tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
+            file = sqlite_file(settings.url)
+            if file is not None:
+                hatch = Hatch(tl.store, hatch_of(file))
+                await hatch.open()
+                stack.push_async_callback(hatch.close)
+            token = await _admin(tl, settings)
+
+            def started() -> None:
+                _announce(where.url, token, as_json)
+
+            await served(tl, where, sock, started)
+    return Exit.OK
+
+
+def _announce(url: str, token: Path, as_json: bool) -> None:
+    if as_json:
+        write_json({"url": url, "token_file": str(token)}, line=True)
+        return
+    say(f"Threadline is listening at {url}", "bold")
+    say(f"The token of this machine's administrator is in {token}")
+    say("Another one: threadline token create --kind session --session NAME")
+    say("Stop it with Ctrl-C.", "dim")
+    sys.stdout.flush()
+
+
+async def _admin(tl: Threadline, settings: Settings) -> Path:
+    """The administrator's token, in a file for its owner only; made at the first start."""
+    file = settings.folder / ADMIN
+    if file.is_file():
+        known = await tl.tokens.recognise(file.read_text("utf-8").strip())
+        if known is not None:
+            return file
+    from threadline.core.model import Controller
+
+    made = await tl.tokens.create(
+        "controller", name="administrator", scope=None, caller=Controller(None)
+    )
+    keep_secret(file, f"{made.token}\n")
+    return file
+
+
+def keep_secret(file: Path, text: str) -> None:
+    """Write a file that only its owner reads, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
+        opened.write(text)
+    fresh.replace(file)
+
+
+token = typer.Typer(
+    no_args_is_help=True,
+    help="Make, list and revoke tokens, also while a server runs.",
+)
+
+
+@token.command("create")
+def create(
+    kind: Annotated[
+        str,
+        typer.Option("--kind", metavar="KIND", help="controller, adapter or session."),
+    ] = "controller",
+    name: Annotated[
+        str, typer.Option("--name", metavar="TEXT", show_default=False, help="What it is for.")
+    ] = "",
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="NAME", show_default=False, help="An adapter's."),
+    ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option("--account", metavar="ID", show_default=False, help="An adapter's."),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="NAME", show_default=False, help="A session's."),
+    ] = None,
+    scopes: Annotated[
+        str | None,
+        typer.Option(
+            "--scopes",
+            metavar="LIST",
+            show_default=False,
+            help="What a session's may: read,publish,send,push. Left out: read,publish.",
+        ),
+    ] = None,
+    all_scopes: Annotated[
+        bool, typer.Option("--all-scopes", help="A controller of every tenant.")
+    ] = False,
+    expires_at: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", show_default=False, help="When it ends, with its zone."
+        ),
+    ] = None,
+    home: Home = None,
+    store: Store = None,
+    scope: Scope = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token. It is shown now and never again.
+
+    threadline token create --kind session --session minutes
+    threadline token create --kind adapter --provider irc --account libera --json
+    """
+
+    async def work(line: Line) -> None:
+        from threadline.core.model import Controller
+        from threadline.entrypoints.cli.speaking import time_of
+
+        asked = None
+        if scopes is not None:
+            asked = [one.strip() for one in scopes.split(",") if one.strip()]
+        made = await line.tl.tokens.create(
+            kind,
+            name=name,
+            scope=None if all_scopes else line.settings.scope,
+            provider=provider,
+            account_id=account,
+            session=session,
+            scopes=asked,
+            expires_at=None if expires_at is None else time_of(expires_at, "--until"),
+            caller=Controller(None),
+        )
+        if as_json:
+            write_json(plain(made))
+            return
+        say(made.token or "")
+        say(f"It is shown only now. Revoke it with: threadline token revoke {made.id}", "dim")
+
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
+
+
+@token.command("list")
+def list_(home: Home = None, store: Store = None, as_json: Json = False) -> None:
+    """List the tokens, without their secrets."""
+
+    async def work(line: Line) -> None:
+        from threadline.core.model import Controller
+        from threadline.flows.tokens import TokenState
+
+        found: list[TokenState] = []
+        after: str | None = None
+        while True:
+            page, after = await line.tl.tokens.page(after=after, limit=500, caller=Controller(None))
+            found += page
+            if after is None:
+                break
+        if as_json:
+            write_json({"tokens": [plain(one) for one in found]})
+            return
+        made = table("id", "kind", "for", "name", "made", "ends")
+        for one in found:
+            account = f"{one.provider}/{one.account_id}" if one.provider else ""
+            about = one.session_id or account or one.scope_id or "every scope"
+            ends = f"revoked {at(one.revoked_at)}" if one.revoked_at else at(one.expires_at)
+            made.add_row(*cells(one.id, one.kind, about, one.name, at(one.created_at), ends))
+        console().print(made)
+
+    act(work, home=home, store=store, as_json=as_json)
+
+
+@token.command("revoke")
+def revoke(
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", show_default=False, help="As `token list` shows it.")
+    ],
+    home: Home = None,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """End a token within a second, also where a server runs."""
+
+    async def work(line: Line) -> None:
+        from threadline.core.model import Controller
+
+        ended = await line.tl.tokens.revoke(token_id, caller=Controller(None))
+        if as_json:
+            write_json(plain(ended))
+            return
+        say(f"Revoked: {inert(ended.name or ended.id)}")
+
+    act(work, home=home, store=store, as_json=as_json)

@@ -131,7 +131,9 @@ def read_sqlite(connection: apsw.Connection) -> Rows:
     """The rows of a SQLite store; no rows where its tables were not made yet."""
     connection.execute("begin")
     try:
-        if not connection.execute("select 1 from sqlite_schema where name = 'deliveries'").fetchall():
+        if not connection.execute(
+            "select 1 from sqlite_schema where name = 'deliveries'"
+        ).fetchall():
             return Rows()
         return Rows(**{name: connection.execute(q).fetchall() for name, q in QUERIES.items()})
     finally:

@@ -17,6 +17,7 @@ from threadline.flows.sessions import Sessions
 from threadline.flows.speakers import Speakers
 from threadline.flows.tokens import Tokens
 from threadline.flows.upkeep import Upkeep
+from threadline.flows.watching import Watching
 
 
 class Flows:
@@ -36,4 +37,5 @@ class Flows:
         self.sessions = Sessions(store, limits)
         self.speakers = Speakers(store, limits)
         self.tokens = Tokens(store, limits)
+        self.watching = Watching(store, limits)
         self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)

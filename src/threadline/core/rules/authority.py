@@ -73,6 +73,19 @@ def may_read(caller: Caller, session: str | None = None) -> None:
             raise Unauthorized("this token does not read transcripts.")
 
 
+def may_watch(caller: Caller, where: Where) -> None:
+    """Follow a conversation as it is: controllers, and a guest its own room."""
+    match caller:
+        case Controller():
+            return
+        case Guest(room) if where == room:
+            return
+        case Guest():
+            raise NotFound("there is no such conversation.")
+        case AdapterCaller() | SessionCaller():
+            raise Unauthorized("this token follows as a session or not at all.")
+
+
 def may_say(caller: Caller, session: str, scope: str) -> None:
     """Publish and send: controllers for anybody, a session for itself where its token says so."""
     match caller:

@@ -32,6 +32,7 @@ class Hurried(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """In time."""
         self._calm()
+        self.scope["threadline.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -28,6 +28,7 @@ from threadline.entrypoints.http import (
     searching,
     sessions,
     speakers,
+    streams,
     tokens,
 )
 from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
@@ -42,6 +43,7 @@ MODULES: tuple[Any, ...] = (
     publishing,
     inbound,
     searching,
+    streams,
     tokens,
 )
 
@@ -87,6 +89,14 @@ async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
             await asyncio.wait_for(stopping.wait(), UPKEEP_SECONDS)
 
 
+async def doorman(app: Litestar) -> None:
+    """Cut the streams of tokens that were revoked."""
+    while not app.state.stopping.is_set():
+        await app.state.doorman.look()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(app.state.stopping.wait(), auth.LOOK_SECONDS)
+
+
 def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
     """The application on an open store."""
     routes = [openapi, *(route for module in MODULES for route in module.ROUTES)]
@@ -101,6 +111,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
             asyncio.create_task(loop(line, app.state.stopping), name=loop.__name__)
             for loop in loops
         ]
+        app.state.tasks.append(asyncio.create_task(doorman(app), name="doorman"))
         try:
             yield
         finally:
@@ -135,6 +146,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
     app.state.line = line
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
+    app.state.streams = app.state.slow_readers = 0
     return app
 
 

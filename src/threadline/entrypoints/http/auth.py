@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
-from litestar.params import Dependency
+from litestar.params import SkipValidation
 
 from threadline.core.errors import Unauthenticated, Unauthorized
 from threadline.core.model import AdapterCaller, Caller, Controller, Guest, SessionCaller
@@ -24,8 +25,8 @@ from threadline.flows.every import Flows
 from threadline.flows.tokens import Bearer
 
 # What a guard and a provider made needs no validation, and msgspec could not tell callers apart.
-Asker = Annotated[Caller, Dependency(skip_validation=True)]
-Line = Annotated[Flows, Dependency(skip_validation=True)]
+Asker = NamedDependency[SkipValidation[Caller]]
+Line = NamedDependency[SkipValidation[Flows]]
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 OPEN = "open"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, get, patch, post
-from litestar.params import Parameter
+from litestar.params import FromQuery, JSONBody, PathParameter
 
 from threadline.core.errors import InvalidInput
 from threadline.core.model import AdapterCaller, SessionCaller
@@ -18,7 +18,7 @@ from threadline.entrypoints.shapes import plain, record_of, taken_of
 from threadline.flows.conversations import State, TranscriptPage
 
 Answer = dict[str, Any]
-Id = Annotated[str, Parameter(description="The conversation's opaque id.")]
+Id = Annotated[str, PathParameter(description="The conversation's opaque id.")]
 
 
 def conversation_of(state: State) -> Answer:
@@ -27,7 +27,7 @@ def conversation_of(state: State) -> Answer:
 
 
 @post("/v1/conversations", status_code=200, opt=callers(CONTROLLER, ADAPTER))
-async def ensure(data: ConversationBody, line: Line, caller: Asker) -> Answer:
+async def ensure(data: JSONBody[ConversationBody], line: Line, caller: Asker) -> Answer:
     """Make a conversation known, or find it."""
     ref = data.ref(caller)
     state = await line.conversations.ensure(
@@ -40,13 +40,13 @@ async def ensure(data: ConversationBody, line: Line, caller: Asker) -> Answer:
 async def page(
     line: Line,
     caller: Asker,
-    ref: str | None = None,
-    scope: str | None = None,
-    after: str = "",
-    limit: int | None = None,
+    ref: FromQuery[str | None] = None,
+    scope_id: FromQuery[str | None] = None,
+    after: FromQuery[str] = "",
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """The conversations of a scope by address; with `ref` the one at that address."""
-    asked = scoped(caller, scope)
+    asked = scoped(caller, scope_id)
     if ref is not None:
         found = await line.conversations.show(ref, caller=asked)
         return {"conversations": [conversation_of(found)], "next": None}
@@ -70,7 +70,7 @@ class ChangeBody(Body):
 
 
 @patch("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER))
-async def change(conversation: Id, data: ChangeBody, line: Line, caller: Asker) -> Answer:
+async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, caller: Asker) -> Answer:
     """Change title, metadata or retention."""
     age: Any = data.max_age
     if isinstance(age, float):
@@ -114,11 +114,11 @@ async def transcript(
     conversation: Id,
     line: Line,
     caller: Asker,
-    after: int | None = None,
-    before: int | None = None,
-    order: str = "asc",
-    limit: int | None = None,
-    view: str = "records",
+    after: FromQuery[int | None] = None,
+    before: FromQuery[int | None] = None,
+    order: FromQuery[str] = "asc",
+    limit: FromQuery[int | None] = None,
+    view: FromQuery[str] = "records",
 ) -> Answer:
     """A page of records, or with `view=messages` of messages with their edits folded in.
 
@@ -144,7 +144,9 @@ async def transcript(
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
 )
-async def append(conversation: Id, data: MessageBody, line: Line, caller: Asker) -> Answer:
+async def append(
+    conversation: Id, data: JSONBody[MessageBody], line: Line, caller: Asker
+) -> Answer:
     """Append one message as the caller says it."""
     state = await line.conversations.show(conversation, caller=caller)
     taken = await line.inbound.append(data.message(state.ref), caller=caller)
@@ -167,7 +169,11 @@ class WindowBody(Body):
     opt=callers(CONTROLLER, ADAPTER),
 )
 async def hydrate(
-    conversation: Id, data: WindowBody, request: Request[Any, Any, Any], line: Line, caller: Asker
+    conversation: Id,
+    data: JSONBody[WindowBody],
+    request: Request[Any, Any, Any],
+    line: Line,
+    caller: Asker,
 ) -> Answer:
     """Open or close an import of history."""
     if data.action == "begin":
@@ -215,7 +221,7 @@ class HistoryBody(Body):
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
 )
-async def bring(conversation: Id, data: HistoryBody, line: Line, caller: Asker) -> Answer:
+async def bring(conversation: Id, data: JSONBody[HistoryBody], line: Line, caller: Asker) -> Answer:
     """Bring a part of the history into the open window; known ids are skipped."""
     state = await line.conversations.show(conversation, caller=caller)
     messages = [one.message(state.ref) for one in data.records]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import post
+from litestar.params import JSONBody
 
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import AdapterCaller, InboundMessage
@@ -45,7 +46,7 @@ NOTHING: Answer = {
 
 
 @post("/v1/inbound", status_code=200, opt=callers(ADAPTER))
-async def receive(data: dict[str, Any], line: Line, caller: Asker) -> Answer:
+async def receive(data: JSONBody[dict[str, Any]], line: Line, caller: Asker) -> Answer:
     """Take what was heard: durable, held or known already when this answers.
 
     `{"messages": [...]}` answers 200 with an answer or an error for each; a single message

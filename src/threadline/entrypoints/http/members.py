@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from litestar import delete, get, patch, post, put
+from litestar.params import FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
 from threadline.core.model import Policy, Reason
@@ -55,7 +56,11 @@ def backfill_of(page: Backfill) -> Answer:
 
 @get(ROOT, opt=callers(CONTROLLER))
 async def page(
-    conversation: Id, line: Line, caller: Asker, after: int = -1, limit: int | None = None
+    conversation: Id,
+    line: Line,
+    caller: Asker,
+    after: FromQuery[int] = -1,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """The members of a conversation."""
     members, following = await line.members.of(
@@ -74,7 +79,9 @@ class JoinBody(Body):
 
 
 @put(ONE, opt=callers(CONTROLLER))
-async def join(conversation: Id, session: str, data: JoinBody, line: Line, caller: Asker) -> Answer:
+async def join(
+    conversation: Id, session: FromQuery[str], data: JSONBody[JoinBody], line: Line, caller: Asker
+) -> Answer:
     """Make a session a member; an unknown session is created."""
     if Reason.of(data.reason) is not Reason.MANUAL:
         raise InvalidInput(
@@ -102,7 +109,11 @@ class OverrideBody(Body):
 
 @patch(ONE, opt=callers(CONTROLLER))
 async def override(
-    conversation: Id, session: str, data: OverrideBody, line: Line, caller: Asker
+    conversation: Id,
+    session: FromQuery[str],
+    data: JSONBody[OverrideBody],
+    line: Line,
+    caller: Asker,
 ) -> Answer:
     """Set or lift a member's override."""
     chosen: Any = data.override
@@ -120,11 +131,11 @@ async def override(
 @delete(ONE, status_code=200, opt=callers(CONTROLLER, SESSION))
 async def leave(
     conversation: Id,
-    session: str,
+    session: FromQuery[str],
     line: Line,
     caller: Asker,
-    reason: str | None = None,
-    evict: bool = False,
+    reason: FromQuery[str | None] = None,
+    evict: FromQuery[bool] = False,
 ) -> Answer:
     """Take one reason away, or all of them; `evict` keeps the session out."""
     member = await line.members.leave(
@@ -134,7 +145,7 @@ async def leave(
 
 
 @get(ONE, opt=callers(CONTROLLER, SESSION))
-async def show(conversation: Id, session: str, line: Line, caller: Asker) -> Answer:
+async def show(conversation: Id, session: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """One membership."""
     return member_of(await line.members.show(conversation, session, caller=caller))
 
@@ -142,11 +153,11 @@ async def show(conversation: Id, session: str, line: Line, caller: Asker) -> Ans
 @get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION))
 async def backfill(
     conversation: Id,
-    session: str,
+    session: FromQuery[str],
     line: Line,
     caller: Asker,
-    limit: int | None = None,
-    own: bool = False,
+    limit: FromQuery[int | None] = None,
+    own: FromQuery[bool] = False,
 ) -> Answer:
     """A page of what the member has not read; `own` shows its own words as well."""
     return backfill_of(
@@ -161,7 +172,9 @@ class AckBody(Body):
 
 
 @post(ONE + "/ack", status_code=200, opt=callers(CONTROLLER, SESSION))
-async def ack(conversation: Id, session: str, data: AckBody, line: Line, caller: Asker) -> Answer:
+async def ack(
+    conversation: Id, session: FromQuery[str], data: JSONBody[AckBody], line: Line, caller: Asker
+) -> Answer:
     """Move the cursor forward; under it nothing happens."""
     member = await line.replay.ack(conversation, session, data.sequence, caller=caller)
     return {"conversation": conversation, "session_id": session, "last_read": member.last_read}

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, post
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
@@ -18,8 +18,8 @@ from threadline.flows.deliveries import DeliveryStatus
 
 Key = Annotated[
     str | None,
-    Parameter(
-        header="Idempotency-Key",
+    HeaderParameter(
+        name="Idempotency-Key",
         description="With it the same words are said once, for 30 days.",
     ),
 ]
@@ -85,7 +85,7 @@ def _answer(sent: DeliveryStatus, wait: float | bool | None) -> Response[Answer]
     opt=callers(CONTROLLER, SESSION),
 )
 async def publish(
-    conversation: Id, data: WordsBody, line: Line, caller: Asker, key: Key = None
+    conversation: Id, data: JSONBody[WordsBody], line: Line, caller: Asker, key: Key = None
 ) -> Response[Answer]:
     """Say something in a conversation, by right of the binding or as a public participant."""
     if isinstance(data.reply_to, bool):
@@ -107,7 +107,9 @@ async def publish(
 
 
 @post("/v1/send", status_code=202, opt=callers(CONTROLLER, SESSION))
-async def send(data: SendBody, line: Line, caller: Asker, key: Key = None) -> Response[Answer]:
+async def send(
+    data: JSONBody[SendBody], line: Line, caller: Asker, key: Key = None
+) -> Response[Answer]:
     """Write to another session, in the one conversation of the two."""
     sent = await line.outbound.tell(
         data.session_id,
@@ -127,10 +129,10 @@ async def send(data: SendBody, line: Line, caller: Asker, key: Key = None) -> Re
 async def page(
     line: Line,
     caller: Asker,
-    conversation: str | None = None,
-    session: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
+    conversation: FromQuery[str | None] = None,
+    session: FromQuery[str | None] = None,
+    after: FromQuery[str | None] = None,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """Deliveries, newest first; a session sees its own."""
     found = await line.deliveries.page(
@@ -140,7 +142,7 @@ async def page(
 
 
 @get("/v1/deliveries/{delivery:str}", opt=callers(CONTROLLER, SESSION))
-async def show(delivery: str, line: Line, caller: Asker) -> Answer:
+async def show(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
     """One delivery with its state and its reason."""
     return dict(plain(await line.deliveries.show(delivery, caller=caller)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from litestar import get
+from litestar.params import FromQuery
 
 from threadline.core.model import SessionCaller
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
@@ -14,10 +15,10 @@ from threadline.entrypoints.shapes import plain, record_of
 async def find(
     line: Line,
     caller: Asker,
-    q: str,
-    session: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
+    q: FromQuery[str],
+    session: FromQuery[str | None] = None,
+    after: FromQuery[str | None] = None,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """Records that have all these words, newest first."""
     if isinstance(caller, SessionCaller) and session is None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from litestar import delete, get, post
+from litestar.params import FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
 from threadline.core.rules import authority
@@ -21,7 +22,10 @@ ONE = ROOT + "/{session:str}"
 
 @get(ROOT, opt=callers(CONTROLLER))
 async def page(
-    line: Line, caller: Asker, after: str | None = None, limit: int | None = None
+    line: Line,
+    caller: Asker,
+    after: FromQuery[str | None] = None,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """The sessions of the scope."""
     states, following = await line.sessions.page(after=_place(after), limit=limit, caller=caller)
@@ -48,21 +52,25 @@ class SessionBody(Body):
 
 
 @post(ROOT, status_code=200, opt=callers(CONTROLLER))
-async def create(data: SessionBody, line: Line, caller: Asker) -> Answer:
+async def create(data: JSONBody[SessionBody], line: Line, caller: Asker) -> Answer:
     """Create a session, or find it; a retired name begins anew."""
     made = await line.sessions.create(data.session_id, metadata=data.metadata, caller=caller)
     return dict(plain(made))
 
 
 @get(ONE, opt=callers(CONTROLLER, SESSION))
-async def show(session: str, line: Line, caller: Asker) -> Answer:
+async def show(session: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """One session."""
     return dict(plain(await line.sessions.show(session, caller=caller)))
 
 
 @get(ONE + "/conversations", opt=callers(CONTROLLER, SESSION))
 async def conversations(
-    session: str, line: Line, caller: Asker, after: int = -1, limit: int | None = None
+    session: FromQuery[str],
+    line: Line,
+    caller: Asker,
+    after: FromQuery[int] = -1,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """What the session reads, with its cursor in each."""
     members, following = await line.members.conversations_of(
@@ -78,13 +86,17 @@ class AliasBody(Body):
 
 
 @post(ONE + "/aliases", status_code=200, opt=callers(CONTROLLER))
-async def alias(session: str, data: AliasBody, line: Line, caller: Asker) -> Answer:
+async def alias(
+    session: FromQuery[str], data: JSONBody[AliasBody], line: Line, caller: Asker
+) -> Answer:
     """Give a session a further name."""
     return dict(plain(await line.sessions.alias(session, data.alias, caller=caller)))
 
 
 @delete(ONE + "/aliases/{alias:str}", status_code=200, opt=callers(CONTROLLER))
-async def unalias(session: str, alias: str, line: Line, caller: Asker) -> Answer:
+async def unalias(
+    session: FromQuery[str], alias: FromQuery[str], line: Line, caller: Asker
+) -> Answer:
     """Take a further name away."""
     return dict(plain(await line.sessions.alias(session, alias, remove=True, caller=caller)))
 
@@ -96,13 +108,15 @@ class ReassignBody(Body):
 
 
 @post(ONE + "/reassign", status_code=200, opt=callers(CONTROLLER))
-async def reassign(session: str, data: ReassignBody, line: Line, caller: Asker) -> Answer:
+async def reassign(
+    session: FromQuery[str], data: JSONBody[ReassignBody], line: Line, caller: Asker
+) -> Answer:
     """Hand everything of a session to another."""
     return dict(plain(await line.sessions.reassign(session, data.to, caller=caller)))
 
 
 @post(ONE + "/retire", status_code=200, opt=callers(CONTROLLER))
-async def retire(session: str, line: Line, caller: Asker) -> Answer:
+async def retire(session: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """End everything of a session."""
     return dict(plain(await line.sessions.retire(session, caller=caller)))
 
@@ -116,7 +130,9 @@ class SessionTokenBody(Body):
 
 
 @post(ONE + "/tokens", status_code=200, opt=callers(CONTROLLER))
-async def token(session: str, data: SessionTokenBody, line: Line, caller: Asker) -> Answer:
+async def token(
+    session: FromQuery[str], data: JSONBody[SessionTokenBody], line: Line, caller: Asker
+) -> Answer:
     """Make a token for a session; it is shown once."""
     made = await line.tokens.create(
         "session",

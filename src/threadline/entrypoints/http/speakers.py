@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import delete, get, put
+from litestar.params import FromQuery, JSONBody
 
 from threadline.core.errors import NotFound
 from threadline.core.model import FanOut
@@ -33,7 +34,7 @@ class BindBody(Body):
 
 
 @put(BINDING, opt=callers(CONTROLLER, ADAPTER))
-async def bind(conversation: Id, data: BindBody, line: Line, caller: Asker) -> Answer:
+async def bind(conversation: Id, data: JSONBody[BindBody], line: Line, caller: Asker) -> Answer:
     """Bind a conversation to a session, with the membership that goes with it."""
     until: Any = data.expires_at
     bound = await line.speakers.bind(
@@ -86,7 +87,9 @@ class GroupBody(Body):
 
 
 @put(GROUP, opt=callers(CONTROLLER, ADAPTER))
-async def change_group(conversation: Id, data: GroupBody, line: Line, caller: Asker) -> Answer:
+async def change_group(
+    conversation: Id, data: JSONBody[GroupBody], line: Line, caller: Asker
+) -> Answer:
     """Make the conversation a group, or change it."""
     default: Any = data.default_handle
     last: Any = data.last_addressed_handle
@@ -119,7 +122,9 @@ class SeatBody(Body):
 
 
 @put(SEAT, opt=callers(CONTROLLER, ADAPTER))
-async def seat(conversation: Id, handle: str, data: SeatBody, line: Line, caller: Asker) -> Answer:
+async def seat(
+    conversation: Id, handle: FromQuery[str], data: JSONBody[SeatBody], line: Line, caller: Asker
+) -> Answer:
     """Give a session a handle here."""
     seated = await line.speakers.participant(
         conversation,
@@ -134,7 +139,7 @@ async def seat(conversation: Id, handle: str, data: SeatBody, line: Line, caller
 
 
 @delete(SEAT, status_code=200, opt=callers(CONTROLLER, ADAPTER))
-async def unseat(conversation: Id, handle: str, line: Line, caller: Asker) -> Answer:
+async def unseat(conversation: Id, handle: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """Take a handle away."""
     ended = await line.speakers.remove_participant(conversation, handle, caller=caller)
     return dict(plain(ended))
@@ -147,14 +152,22 @@ class RouteBody(Body):
 
 
 @put(ROUTE, opt=callers(CONTROLLER))
-async def route(provider: str, account: str, data: RouteBody, line: Line, caller: Asker) -> Answer:
+async def route(
+    provider: FromQuery[str],
+    account: FromQuery[str],
+    data: JSONBody[RouteBody],
+    line: Line,
+    caller: Asker,
+) -> Answer:
     """Give an account's new direct messages to a session."""
     await line.speakers.default_route(provider, account, data.session_id, caller=caller)
     return {"provider": provider, "account_id": account, "session_id": data.session_id}
 
 
 @delete(ROUTE, status_code=200, opt=callers(CONTROLLER))
-async def unroute(provider: str, account: str, line: Line, caller: Asker) -> Answer:
+async def unroute(
+    provider: FromQuery[str], account: FromQuery[str], line: Line, caller: Asker
+) -> Answer:
     """Give an account's new direct messages to nobody."""
     await line.speakers.default_route(provider, account, None, caller=caller)
     return {"provider": provider, "account_id": account, "session_id": None}

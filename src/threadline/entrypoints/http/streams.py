@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, get
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import TranscriptRecord
@@ -45,7 +45,7 @@ HEADERS = [
 _encode = msgspec.json.Encoder().encode
 
 
-def event(name: str, data: Any, identity: str | None = None) -> bytes:
+def event(name: str, data: JSONBody[Any], identity: str | None = None) -> bytes:
     """One server-sent event. JSON has no line breaks, so the data is one line."""
     head = f"event: {name}\n" if identity is None else f"id: {identity}\nevent: {name}\n"
     return head.encode() + b"data: " + _encode(data) + b"\n\n"
@@ -166,11 +166,11 @@ def item_of(item: Handed | CaughtUp | Gap) -> bytes:
     media_type="text/event-stream",
 )
 async def stream(
-    session: str,
+    session: FromPath[str],
     request: Request[Any, Any, Any],
     line: Line,
     caller: Asker,
-    own: bool = False,
+    own: FromQuery[bool] = False,
 ) -> Response[None]:
     """Every record the session may read, as server-sent events, from behind its cursors on."""
     await line.members.conversations_of(session, limit=1, caller=caller)
@@ -192,8 +192,8 @@ async def watch(
     request: Request[Any, Any, Any],
     line: Line,
     caller: Asker,
-    after: int | None = None,
-    last: Annotated[str | None, Parameter(header="Last-Event-ID")] = None,
+    after: FromQuery[int | None] = None,
+    last: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
 ) -> Response[None]:
     """One conversation from behind `after` on, or from now on; a reconnect goes on where it was."""
     state = await line.conversations.show(conversation, caller=caller)
@@ -226,12 +226,12 @@ def place_in(conversation: str, last: str) -> int:
 
 @get("/v1/sessions/{session:str}/inbox", opt=callers(CONTROLLER, SESSION))
 async def inbox(
-    session: str,
+    session: FromPath[str],
     request: Request[Any, Any, Any],
     line: Line,
     caller: Asker,
-    wait: float = 0.0,
-    limit: int | None = None,
+    wait: FromQuery[float] = 0.0,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """What the session has not acknowledged, over all its conversations; waits up to `wait` seconds
     where there is nothing yet."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from litestar import Request, delete, get, post
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.rules import authority
 from threadline.entrypoints.http.auth import CONTROLLER, Asker, Line, callers, doorman_of
@@ -29,7 +30,7 @@ class TokenBody(Body):
 
 
 @post("/v1/tokens", status_code=200, opt=callers(CONTROLLER))
-async def create(data: TokenBody, line: Line, caller: Asker) -> Answer:
+async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer:
     """Make a token; its secret is in this answer and nowhere else."""
     scope = authority.scope_of(caller) if data.scope_id is None else data.scope_id
     made = await line.tokens.create(
@@ -48,7 +49,10 @@ async def create(data: TokenBody, line: Line, caller: Asker) -> Answer:
 
 @get("/v1/tokens", opt=callers(CONTROLLER))
 async def page(
-    line: Line, caller: Asker, after: str | None = None, limit: int | None = None
+    line: Line,
+    caller: Asker,
+    after: FromQuery[str | None] = None,
+    limit: FromQuery[int | None] = None,
 ) -> Answer:
     """Tokens without their secrets."""
     tokens, following = await line.tokens.page(after=after, limit=limit, caller=caller)
@@ -56,7 +60,9 @@ async def page(
 
 
 @delete("/v1/tokens/{token:str}", status_code=200, opt=callers(CONTROLLER))
-async def revoke(token: str, request: Request[Any, Any, Any], line: Line, caller: Asker) -> Answer:
+async def revoke(
+    token: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker
+) -> Answer:
     """End a token at once; its streams are cut within a second."""
     ended = await line.tokens.revoke(token, caller=caller)
     doorman_of(request).forget()

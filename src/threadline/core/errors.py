@@ -147,6 +147,18 @@ class NoAdapter(ThreadlineError):
     status = 409
 
 
+class AlreadyAttached(ThreadlineError):
+    """Another attach runs the session's agent."""
+
+    status = 409
+
+
+class AttachmentLost(ThreadlineError):
+    """The session's agent is run by somebody else by now."""
+
+    status = 409
+
+
 class HandleConflict(ThreadlineError):
     """The handle means another participant here."""
 
@@ -161,6 +173,12 @@ class RevisionRefused(ThreadlineError):
 
 class OutcomeUnknown(ThreadlineError):
     """The connection was lost while committing; it is not known whether the change was kept."""
+
+    status = 503
+
+
+class ServerUnreachable(ThreadlineError):
+    """The threadline server cannot be reached."""
 
     status = 503
 

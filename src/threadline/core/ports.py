@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
 from threadline.core.model import (
     Conversation,
@@ -63,6 +64,8 @@ INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
+LEASE: Noun[int, Lease] = Noun("leases")
+RUN: Noun[tuple[int, int], Run] = Noun("runs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

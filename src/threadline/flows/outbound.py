@@ -378,6 +378,7 @@ class Outbound:
         Raises what `publish` raises, and `SessionNotFound`.
         """
         authority.may_say(caller, session, "send")
+        authority.unbound(caller)
         words = self._words(text, reply_to, about, None, attachments, metadata)
         return await self._store.run(
             Tell(

@@ -219,6 +219,7 @@ class Search:
         if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
         authority.may_read(caller, session)
+        authority.unbound(caller)
         if not query.strip() or len(query) > MAX_WORDS or "\x00" in query:
             raise InvalidInput(f"a query has 1 to {MAX_WORDS} characters and no NUL.")
         scope = authority.scope_of(caller)

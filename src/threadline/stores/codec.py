@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
 from threadline.core.ids import number_of
 from threadline.core.model import (
@@ -42,11 +43,13 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LEASE,
     MEMBER,
     NAME,
     PARTICIPANT,
     RECORD,
     ROUTE,
+    RUN,
     SESSION,
     TOKEN,
     Noun,
@@ -114,6 +117,8 @@ _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
+_lease = msgspec.json.Decoder(Lease).decode
+_run = msgspec.json.Decoder(Run).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -232,6 +237,8 @@ class Codec:
                 encode(_bare_delivery(value)).decode(),
             ),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
+            LEASE: lambda key, value: (key, encode(value).decode()),
+            RUN: lambda key, value: (*key, encode(value).decode()),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -258,6 +265,8 @@ class Codec:
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
+            LEASE: lambda row: (row[0], _lease(row[1])),
+            RUN: lambda row: ((row[0], row[1]), _run(row[2])),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

@@ -34,6 +34,8 @@ CONTROLLER = "controller"
 ADAPTER = "adapter"
 SESSION = "session"
 GUEST = "guest"
+# A session whose token is good in one conversation: let in only where a route says so.
+BOUND = "bound"
 CACHE_SECONDS = 0.5
 LOOK_SECONDS = 0.4
 CACHED = 10_000
@@ -52,7 +54,7 @@ def kind_of(caller: Caller) -> str:
         case AdapterCaller():
             return ADAPTER
         case SessionCaller():
-            return SESSION
+            return SESSION if caller.conversation is None else BOUND
         case Guest():
             return GUEST
 

@@ -12,7 +12,15 @@ from litestar.params import FromQuery, JSONBody, PathParameter
 from threadline.core.errors import InvalidInput
 from threadline.core.model import AdapterCaller, SessionCaller
 from threadline.core.rules.binding import KEEP
-from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http.auth import (
+    ADAPTER,
+    BOUND,
+    CONTROLLER,
+    SESSION,
+    Asker,
+    Line,
+    callers,
+)
 from threadline.entrypoints.http.bodies import Body, ConversationBody, MessageBody, scoped
 from threadline.entrypoints.shapes import plain, record_of, taken_of
 from threadline.flows.conversations import State, TranscriptPage
@@ -54,7 +62,7 @@ async def page(
     return {"conversations": [conversation_of(one) for one in states], "next": following}
 
 
-@get("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER, SESSION))
+@get("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER, SESSION, BOUND))
 async def show(conversation: Id, line: Line, caller: Asker) -> Answer:
     """One conversation with its counters."""
     return conversation_of(await line.conversations.show(conversation, caller=caller))
@@ -109,7 +117,7 @@ def transcript_of(page: TranscriptPage) -> Answer:
     return found
 
 
-@get("/v1/conversations/{conversation:str}/transcript", opt=callers(CONTROLLER, SESSION))
+@get("/v1/conversations/{conversation:str}/transcript", opt=callers(CONTROLLER, SESSION, BOUND))
 async def transcript(
     conversation: Id,
     line: Line,

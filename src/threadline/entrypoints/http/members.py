@@ -11,7 +11,7 @@ from litestar.params import FromQuery, JSONBody
 from threadline.core.errors import InvalidInput
 from threadline.core.model import Policy, Reason
 from threadline.core.rules.binding import KEEP
-from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.shapes import handed_of, plain
@@ -144,13 +144,13 @@ async def leave(
     return member_of(member)
 
 
-@get(ONE, opt=callers(CONTROLLER, SESSION))
+@get(ONE, opt=callers(CONTROLLER, SESSION, BOUND))
 async def show(conversation: Id, session: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """One membership."""
     return member_of(await line.members.show(conversation, session, caller=caller))
 
 
-@get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION))
+@get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION, BOUND))
 async def backfill(
     conversation: Id,
     session: FromQuery[str],
@@ -171,7 +171,7 @@ class AckBody(Body):
     sequence: int
 
 
-@post(ONE + "/ack", status_code=200, opt=callers(CONTROLLER, SESSION))
+@post(ONE + "/ack", status_code=200, opt=callers(CONTROLLER, SESSION, BOUND))
 async def ack(
     conversation: Id, session: FromQuery[str], data: JSONBody[AckBody], line: Line, caller: Asker
 ) -> Answer:

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
-from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import AttachmentBody, Body, attachments_of
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.shapes import plain
@@ -82,7 +82,7 @@ def _answer(sent: DeliveryStatus, wait: float | bool | None) -> Response[Answer]
 @post(
     "/v1/conversations/{conversation:str}/messages",
     status_code=202,
-    opt=callers(CONTROLLER, SESSION),
+    opt=callers(CONTROLLER, SESSION, BOUND),
 )
 async def publish(
     conversation: Id, data: JSONBody[WordsBody], line: Line, caller: Asker, key: Key = None
@@ -125,7 +125,7 @@ async def send(
     return _answer(sent, data.wait)
 
 
-@get("/v1/deliveries", opt=callers(CONTROLLER, SESSION))
+@get("/v1/deliveries", opt=callers(CONTROLLER, SESSION, BOUND))
 async def page(
     line: Line,
     caller: Asker,
@@ -141,7 +141,7 @@ async def page(
     return dict(plain(found))
 
 
-@get("/v1/deliveries/{delivery:str}", opt=callers(CONTROLLER, SESSION))
+@get("/v1/deliveries/{delivery:str}", opt=callers(CONTROLLER, SESSION, BOUND))
 async def show(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
     """One delivery with its state and its reason."""
     return dict(plain(await line.deliveries.show(delivery, caller=caller)))

@@ -19,9 +19,11 @@ from litestar.types import ASGIApp
 
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
+    attaching,
     auth,
     conversations,
     inbound,
+    me,
     members,
     origins,
     publishing,
@@ -45,6 +47,8 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    me,
+    attaching,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

@@ -1,8 +1,9 @@
 """One run of somebody's command: what it is given, what it may say, and that it ends.
 
-It runs in a process group of its own, which ends with it: at its exit, at its time-out, when we end,
-and, by a watcher, also when we are killed. It gets a pipe for its input, a pipe for its answer, our
-standard error, and the environment it is meant to have; no other file of ours is open in it.
+It runs in a process group of its own, which ends with it: at its exit, at its time-out, when we
+end, and, by a watcher, also when we are killed. It gets a pipe for its input, a pipe for its
+answer, our standard error, and the environment it is meant to have; no other file of ours is open
+in it.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ async def run(
     *,
     environment: Mapping[str, str],
     folder: str,
-    timeout: float,
+    seconds: float,
     watcher: Watcher,
 ) -> bytes:
     """Run a command once; the answer is its standard output. Raises `Failed`.
@@ -190,10 +191,10 @@ async def run(
             pipe.write(given)
             pipe.close()
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(seconds):
                     await talk.ended
             except TimeoutError:
-                raise Failed(f"it did not end within {timeout:g} seconds") from None
+                raise Failed(f"it did not end within {seconds:g} seconds") from None
             finally:
                 _kill(group)
                 with contextlib.suppress(TimeoutError):

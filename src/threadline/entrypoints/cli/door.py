@@ -57,6 +57,7 @@ ADVICE = {
     "stale_token": "Import the file again; what is known already is skipped.",
     "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
+    "already_attached": "One at a time: two would answer everything twice.",
     "outcome_unknown": "Look whether it is there before you try again.",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",

@@ -10,6 +10,7 @@ import typer
 
 from threadline.entrypoints.cli import (
     appending,
+    attaching,
     care,
     importing,
     places,
@@ -71,6 +72,7 @@ _add(
     publish=saying.publish,
     send=saying.send,
     deliveries=saying.deliveries,
+    attach=attaching.attach,
 )
 _add("Serve", serve=serving.serve)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from threadline.config import Settings
 
 ADMIN = "admin.token"
+# Where the server of this home listens, as long as it does.
+ADDRESS = "server.url"
 
 
 def serve(
@@ -97,7 +99,11 @@ async def _serve(settings: Settings, as_json: bool) -> int:
                 stack.push_async_callback(hatch.close)
             token = await _admin(tl, settings)
 
+            address = settings.folder / ADDRESS
+
             def started() -> None:
+                keep_secret(address, f"{where.url}\n")
+                stack.callback(address.unlink, missing_ok=True)
                 _announce(where.url, token, as_json)
 
             await served(tl, where, sock, started)

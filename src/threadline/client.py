@@ -191,7 +191,7 @@ class Session:
 
     async def inbox(
         self, *, every: bool = False, acknowledge: bool = True
-    ) -> AsyncIterator[Record]:
+    ) -> AsyncGenerator[Record, None]:
         """The records this session is to answer, for ever; with `every` all that it may read.
 
         Each comes once in this iteration, whatever happens to the connection. With `acknowledge` a

@@ -109,7 +109,7 @@ class Attached:
 
     async def _listen(self) -> None:
         records = self.session.inbox(every=True, acknowledge=False)
-        async with contextlib.aclosing(records) as rings:  # type: ignore[type-var]
+        async with contextlib.aclosing(records) as rings:
             async for record in rings:
                 self._ring(record.conversation)
 
@@ -237,7 +237,6 @@ class Attached:
     ) -> None:
         """Run the command and say what it answered. Raises `_Wrong`."""
         given = {
-            "context": await self.session.context(conversation),
             "records": list(records),
             "conversation": conversation,
             "ref": calling["ref"],

@@ -235,12 +235,12 @@ def _command(words: Sequence[str], folder: str, environment: dict[str, str]) -> 
 
 
 @contextmanager
-def holder_of(settings: Settings, url: str, session: str) -> Iterator[str]:
+def holder_of(settings: Settings, session: str) -> Iterator[str]:
     """The word by which an attach of this machine is known again after a crash.
 
     Who cannot lock its file is another attach beside it, and gets a word of its own.
     """
-    name = hashlib.sha256(f"{url}\n{session}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(session.encode()).hexdigest()[:16]
     file = settings.folder / "attach" / name
     fresh = secrets.token_hex(16)
     try:
@@ -325,7 +325,7 @@ async def _attach(
             stream.flush()
 
     async with _stopping() as stop:
-        with holder_of(settings, url, name) as holder:
+        with holder_of(settings, name) as holder:
             async with (
                 Session(url, token, session=name, patience=math.inf) as session,
                 watching() as watcher,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -255,7 +257,11 @@ def test_every_method_of_every_flow_has_a_heading() -> None:
 
 
 def errors(root: type[ThreadlineError] = ThreadlineError) -> Iterator[type[ThreadlineError]]:
-    """Every refusal there is."""
+    """Every refusal there is, in whatever module it is defined."""
+    if root is ThreadlineError:
+        for module in pkgutil.walk_packages(threadline.__path__, "threadline."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     yield root
     for below in root.__subclasses__():
         if below.__module__.startswith("threadline."):

@@ -283,17 +283,18 @@ def test_every_setting_has_a_heading_and_its_default() -> None:
     assert named == [PREFIX + one.name.upper() for one in fields(Settings)]
 
 
-def test_the_page_of_commands_is_what_the_commands_say() -> None:
-    """If this fails: `.venv/bin/python scripts/help.py`."""
+@pytest.mark.parametrize(("script", "page"), [("help", "cli.md"), ("routes", "http.md")])
+def test_the_pages_of_commands_and_routes_are_what_those_say(script: str, page: str) -> None:
+    """If this fails: `.venv/bin/python scripts/help.py`, or `scripts/routes.py`."""
     made = subprocess.run(
-        [sys.executable, "-c", "import help, sys; sys.stdout.write(help.page())"],
+        [sys.executable, "-c", f"import {script}, sys; sys.stdout.write({script}.page())"],
         cwd=ROOT / "scripts",
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert (REFERENCE / "cli.md").read_text("utf-8") == made.stdout
+    assert (REFERENCE / page).read_text("utf-8") == made.stdout
 
 
 def test_every_change_is_of_a_known_kind() -> None:

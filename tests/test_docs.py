@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -255,7 +257,11 @@ def test_every_method_of_every_flow_has_a_heading() -> None:
 
 
 def errors(root: type[ThreadlineError] = ThreadlineError) -> Iterator[type[ThreadlineError]]:
-    """Every refusal there is."""
+    """Every refusal there is, in whatever module it is defined."""
+    if root is ThreadlineError:
+        for module in pkgutil.walk_packages(threadline.__path__, "threadline."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     yield root
     for below in root.__subclasses__():
         if below.__module__.startswith("threadline."):
@@ -277,17 +283,18 @@ def test_every_setting_has_a_heading_and_its_default() -> None:
     assert named == [PREFIX + one.name.upper() for one in fields(Settings)]
 
 
-def test_the_page_of_commands_is_what_the_commands_say() -> None:
-    """If this fails: `.venv/bin/python scripts/help.py`."""
+@pytest.mark.parametrize(("script", "page"), [("help", "cli.md"), ("routes", "http.md")])
+def test_the_pages_of_commands_and_routes_are_what_those_say(script: str, page: str) -> None:
+    """If this fails: `.venv/bin/python scripts/help.py`, or `scripts/routes.py`."""
     made = subprocess.run(
-        [sys.executable, "-c", "import help, sys; sys.stdout.write(help.page())"],
+        [sys.executable, "-c", f"import {script}, sys; sys.stdout.write({script}.page())"],
         cwd=ROOT / "scripts",
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert (REFERENCE / "cli.md").read_text("utf-8") == made.stdout
+    assert (REFERENCE / page).read_text("utf-8") == made.stdout
 
 
 def test_every_change_is_of_a_known_kind() -> None:

@@ -278,7 +278,8 @@ class Writer:
             yield "to", "you" if record.target in mine else attribute(record.target_session_id)
         if record.sequence in self._material.answers:
             answers = self._material.answers[record.sequence]
-            yield ("on" if record.event is Event.REACTION else "answers"), answers or "unknown"
+            name = "on" if record.event is Event.REACTION else "answers"
+            yield name, "unknown" if answers is None else answers
             if unanswered and answers is not None:
                 yield "answered", "left out"
         if message.revision:

@@ -58,6 +58,7 @@ ADVICE = {
     "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
     "outcome_unknown": "Look whether it is there before you try again.",
+    "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",
     "store_damaged": "Restore a backup, or name the right file with --store.",

@@ -18,6 +18,7 @@ from threadline.entrypoints.cli import (
     serving,
     speaking,
     tailing,
+    telling,
 )
 from threadline.entrypoints.cli.door import Exit, complain
 
@@ -61,6 +62,7 @@ _add(
     join=readers.join,
     leave=readers.leave,
     tail=tailing.tail,
+    context=telling.context,
     ack=readers.ack,
 )
 _add(

@@ -20,6 +20,7 @@ from litestar.types import ASGIApp
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
     auth,
+    context,
     conversations,
     inbound,
     members,
@@ -37,6 +38,7 @@ from threadline.flows.every import Flows
 
 MODULES: tuple[Any, ...] = (
     conversations,
+    context,
     members,
     speakers,
     sessions,

@@ -34,7 +34,8 @@ def page() -> str:
     document = app.openapi_schema.to_schema()
     sections = []
     for route in sorted(app.routes, key=lambda one: one.path):
-        for handler in getattr(route, "route_handlers", []):
+        handlers = getattr(route, "route_handlers", [])
+        for handler in sorted(handlers, key=lambda one: sorted(one.http_methods)):
             if not handler.fn.__module__.startswith("threadline."):
                 continue
             for method in sorted(handler.http_methods):

@@ -141,6 +141,12 @@ class IdempotencyConflict(ThreadlineError):
     status = 409
 
 
+class TokensUnavailable(ThreadlineError):
+    """Tokens cannot be counted here."""
+
+    status = 501
+
+
 class NoAdapter(ThreadlineError):
     """Nobody speaks for this account."""
 

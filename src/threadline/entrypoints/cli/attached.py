@@ -236,7 +236,23 @@ class Attached:
         place: Mapping[str, Any],
     ) -> None:
         """Run the command and say what it answered. Raises `_Wrong`."""
+        try:
+            await self._tried(conversation, key, records, calling, place)
+        except (*FATAL, HydrationPending, ServerUnreachable):
+            raise
+        except ThreadlineError as refused:
+            raise _Wrong(f"the server refused: {refused}") from None
+
+    async def _tried(
+        self,
+        conversation: str,
+        key: str,
+        records: Sequence[Mapping[str, Any]],
+        calling: Mapping[str, Any],
+        place: Mapping[str, Any],
+    ) -> None:
         given = {
+            "context": await self.session.context(conversation),
             "records": list(records),
             "conversation": conversation,
             "ref": calling["ref"],
@@ -257,10 +273,6 @@ class Attached:
             )
         except IdempotencyConflict:
             self.tell("answered", **place, delivery=None)
-        except (*FATAL, HydrationPending, ServerUnreachable):
-            raise
-        except ThreadlineError as refused:
-            raise _Wrong(f"the reply was refused: {refused}") from None
         else:
             event = "refused" if said.state == "failed" else "replied"
             self.tell(event, **place, delivery=said.id, sequence=said.sequence, reason=said.reason)

@@ -59,6 +59,7 @@ ADVICE = {
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
     "already_attached": "One at a time: two would answer everything twice.",
     "outcome_unknown": "Look whether it is there before you try again.",
+    "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",
     "store_damaged": "Restore a backup, or name the right file with --store.",

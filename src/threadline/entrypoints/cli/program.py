@@ -19,6 +19,7 @@ from threadline.entrypoints.cli import (
     serving,
     speaking,
     tailing,
+    telling,
 )
 from threadline.entrypoints.cli.door import Exit, complain
 
@@ -62,6 +63,7 @@ _add(
     join=readers.join,
     leave=readers.leave,
     tail=tailing.tail,
+    context=telling.context,
     ack=readers.ack,
 )
 _add(

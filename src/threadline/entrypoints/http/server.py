@@ -21,6 +21,7 @@ from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
     attaching,
     auth,
+    context,
     conversations,
     inbound,
     me,
@@ -39,6 +40,7 @@ from threadline.flows.every import Flows
 
 MODULES: tuple[Any, ...] = (
     conversations,
+    context,
     members,
     speakers,
     sessions,

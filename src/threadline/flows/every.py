@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.flows.census import Census
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.hydration import Hydration
@@ -25,6 +26,7 @@ class Flows:
 
     def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
         self.store = store
+        self.census = Census(store)
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)

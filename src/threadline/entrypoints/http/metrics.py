@@ -1,0 +1,172 @@
+"""What is counted, for Prometheus: one registry a server, and no name of anybody in a label.
+
+Counters move where something was decided: the store's batches tell what was appended, said and
+acknowledged, whichever way it came in; requests, streams and loops are told by the server. What is
+a state of the store (lag, held, parked) is a gauge of the newest census.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from threadline.core.errors import ThreadlineError
+from threadline.core.ports import Outcome
+from threadline.core.recording import Taken
+from threadline.flows.census import Census
+from threadline.flows.deliveries import DeliveryStatus
+from threadline.flows.replay import Acknowledge
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self, kind: str) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.started = time.time()
+        ProcessCollector(registry=registry)
+        build = self._gauge("build", "Which threadline on which store.", "version", "store")
+        build.labels(version("threadline"), kind).set(1)
+        self._gauge("start_time_seconds", "When the server started.").set(self.started)
+        self._appends = self._counter(
+            "appends", "Messages: appended, duplicate, held or imported.", "direction", "outcome"
+        )
+        self._unread = self._counter("unread", "Messages of conversations that nobody reads.")
+        self._publishes = self._counter(
+            "publishes", "What sessions said, by the state it was answered with.", "state"
+        )
+        self._acks = self._counter("acks", "Acknowledgements.")
+        self._refusals = self._counter(
+            "refusals", "What was refused or failed in the store, by its code.", "code"
+        )
+        self._parked = self._counter("messages_parked", "Messages that could not be saved.")
+        self._batch = self._histogram("batch_stories", "Stories a commit.", BATCH)
+        self._commit = self._histogram("commit_seconds", "How long a commit took.", COMMIT_SECONDS)
+        self._requests = self._counter(
+            "http_requests", "Requests by route and status.", "method", "route", "status"
+        )
+        self._seconds = self._histogram(
+            "http_request_seconds", "How long requests took, streams apart.", REQUEST_SECONDS
+        )
+        self._pushes = self._counter("push_failures", "Pushes that failed.", "reason")
+        self._handed = self._counter("handed", "Records handed to readers.", "way")
+        self._loop_failures = self._counter("loop_failures", "Background loops.", "loop")
+        self._loop_seen = self._gauge(
+            "loop_last_success_timestamp_seconds", "When a background loop last did well.", "loop"
+        )
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"threadline_{name}", about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(f"threadline_{name}", about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(f"threadline_{name}", about, buckets=buckets, registry=self.registry)
+
+    def follow(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """A gauge that is read when it is asked for."""
+        self._gauge(name, about).set_function(value)
+
+    # --- told by the store -------------------------------------------------------------------
+
+    def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
+        """A batch was committed or refused."""
+        self._batch.observe(len(outcomes))
+        self._commit.observe(nanoseconds / 1e9)
+        appends: Tally[tuple[str, str]] = Tally()
+        for outcome in outcomes:
+            match outcome.answer:
+                case Taken() as taken:
+                    self._taken(taken, appends)
+                case DeliveryStatus(repeated=False, state=state):
+                    self._publishes.labels(state.value).inc()
+                case ThreadlineError() as refusal:
+                    self._refusals.labels(refusal.code).inc()
+                    if "parked" in refusal.facts:
+                        self._parked.inc()
+                case list() as answers:
+                    for one in answers:
+                        if isinstance(one, Taken) and one.record is not None:
+                            outcome_of = "duplicate" if one.duplicate else "imported"
+                            appends[one.record.direction.value, outcome_of] += 1
+                case _ if isinstance(outcome.story, Acknowledge):
+                    self._acks.inc()
+        for labels, number in appends.items():
+            self._appends.labels(*labels).inc(number)
+
+    def _taken(self, taken: Taken, appends: Tally[tuple[str, str]]) -> None:
+        direction = "inbound" if taken.record is None else taken.record.direction.value
+        if taken.duplicate:
+            appends[direction, "duplicate"] += 1
+        elif taken.held:
+            appends[direction, "held"] += 1
+        elif taken.record is not None:
+            appends[direction, "appended"] += 1
+            if not taken.readers:
+                self._unread.inc()
+
+    # --- told by the server ------------------------------------------------------------------
+
+    def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """A request was answered; `seconds` is None for a stream."""
+        known = method if method in METHODS else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        if seconds is not None:
+            self._seconds.observe(seconds)
+
+    def handed(self, way: str) -> None:
+        """A record was handed to a reader: `stream`, `watch`, `push` and the like."""
+        self._handed.labels(way).inc()
+
+    def push_failed(self, reason: str) -> None:
+        """A push did not arrive. `reason` is one of few words, never an address or a text."""
+        self._pushes.labels(reason).inc()
+
+    def loop_failed(self, name: str) -> None:
+        """A background loop raised."""
+        self._loop_failures.labels(name).inc()
+
+    def loop_did_well(self, name: str) -> None:
+        """A background loop finished a round."""
+        self._loop_seen.labels(name).set_to_current_time()
+
+    def state(self, census: Census) -> None:
+        """Gauges of what the newest census found; nothing of it is counted for the answer."""
+        for name, about, value in _of_the_store():
+            self.follow(name, about, lambda value=value: float(value(census)))
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text form."""
+        return generate_latest(self.registry)
+
+
+def _of_the_store() -> Iterator[tuple[str, str, Callable[[Census], float]]]:
+    yield "conversations", "Conversations.", lambda it: it.total.conversations
+    yield "records", "Records that are kept.", lambda it: it.total.records
+    yield "sessions", "Sessions that are members somewhere.", lambda it: it.total.sessions
+    yield "members_behind", "Memberships with something unread.", lambda it: it.total.behind
+    yield "lag_sum", "Entries not read, over all memberships.", lambda it: it.total.lag
+    yield "lag_max", "Entries not read by the slowest membership.", lambda it: it.total.lag_max
+    yield "nobody_reads", "Conversations with records and no reader.", lambda it: it.total.unread
+    yield "held", "Messages that wait for an import.", lambda it: it.waiting.held
+    yield "parked", "Messages that were put aside.", lambda it: it.waiting.parked
+    yield "deliveries_open", "Deliveries not at their end.", lambda it: it.waiting.open
+    yield "census_timestamp_seconds", "When this was counted.", lambda it: it.timestamp

@@ -23,7 +23,8 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas.
+    which are parted by commas. `log_level` is debug, info, warning or error; `log_format` is json,
+    text, or auto, which is text where a person looks on.
     """
 
     home: str = "~/.threadline"
@@ -33,6 +34,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
+    log_level: str = "info"
+    log_format: str = "auto"
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:

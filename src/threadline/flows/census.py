@@ -37,7 +37,7 @@ FRESH = timedelta(seconds=1)
 DAY = timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_CONVERSATIONS: Query[tuple[int, str, int, bool]] = Query("census.conversations")
+_CONVERSATIONS: Query[tuple[int, str, int, int]] = Query("census.conversations")
 _MEMBERS: Query[tuple[int, int, str, bool, int]] = Query("census.members")
 _SESSIONS: Query[tuple[int, str]] = Query("census.sessions")
 _HELD: Query[tuple[int]] = Query("census.held")
@@ -178,7 +178,7 @@ class ReadSchema(Story[int | None]):
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int | None]:
         """A real read, however small."""
-        found = {name: value for name, value in loaded.page(Page(META))}
+        found = dict(loaded.page(Page(META)))
         return Changes(), int(found["schema"]) if "schema" in found else None
 
 

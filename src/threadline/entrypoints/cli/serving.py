@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from threadline.config import Settings
 
 ADMIN = "admin.token"
+FILES = 65_536
 
 
 def serve(
@@ -81,12 +82,17 @@ def _run(main: object) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool) -> int:
-    from threadline.entrypoints.http.server import ServerSettings, listening, served
+    import structlog
+
+    from threadline.entrypoints.http.server import ServerSettings, heeding, listening, served
+    from threadline.entrypoints.logs import configure
     from threadline.stores.hatch import Hatch, hatch_of
 
+    configure(level=settings.log_level, form=settings.log_format)
+    _raise_limit()
     named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
     where = ServerSettings(host=settings.host, port=settings.port, allowed_hosts=named)
-    with listening(where) as sock:
+    with heeding() as asked, listening(where) as sock:
         where = ServerSettings(host=settings.host, port=sock.getsockname()[1], allowed_hosts=named)
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
@@ -99,9 +105,22 @@ async def _serve(settings: Settings, as_json: bool) -> int:
 
             def started() -> None:
                 _announce(where.url, token, as_json)
+                log.info("server.started", url=where.url, store=tl.store.kind, pid=os.getpid())
 
-            await served(tl, where, sock, started)
+            log = structlog.get_logger("threadline.server")
+            await served(tl, where, sock, started, asked)
+        log.info("server.stopped")
     return Exit.OK
+
+
+def _raise_limit() -> None:
+    """Every stream is a file: take as many as the system allows, up to `FILES`."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _announce(url: str, token: Path, as_json: bool) -> None:
@@ -133,7 +152,9 @@ async def _admin(tl: Threadline, settings: Settings) -> Path:
 
 def keep_secret(file: Path, text: str) -> None:
     """Write a file that only its owner reads, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    from threadline.app import make_private
+
+    make_private(file.parent)
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
         opened.write(text)

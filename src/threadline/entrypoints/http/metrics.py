@@ -7,11 +7,11 @@ a state of the store (lag, held, parked) is a gauge of the newest census.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -151,11 +151,15 @@ class Metrics:
     def state(self, census: Census) -> None:
         """Gauges of what the newest census found; nothing of it is counted for the answer."""
         for name, about, value in _of_the_store():
-            self.follow(name, about, lambda value=value: float(value(census)))
+            self.follow(name, about, functools.partial(_number, value, census))
 
     def text(self) -> bytes:
         """Everything in Prometheus' text form."""
         return generate_latest(self.registry)
+
+
+def _number(value: Callable[[Census], float], census: Census) -> float:
+    return float(value(census))
 
 
 def _of_the_store() -> Iterator[tuple[str, str, Callable[[Census], float]]]:

@@ -2,7 +2,9 @@
 
 -- name: census.conversations
 select c.id, c.scope, c.next_sequence - c.earliest_sequence,
-    exists (select 1 from members m where m.conversation = c.id and m.closed_at is null)
+    (select count(*) from (
+        select 1 as one from members m where m.conversation = c.id and m.closed_at is null limit 1
+    ) found)
 from conversations c where c.id > $1 order by c.id limit $2;
 
 -- name: census.members

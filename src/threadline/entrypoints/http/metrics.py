@@ -154,8 +154,9 @@ class Metrics:
             self.follow(name, about, functools.partial(_number, value, census))
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text form."""
-        return generate_latest(self.registry)
+        """Everything in Prometheus' text form, without when each counter was made."""
+        lines = generate_latest(self.registry).splitlines(keepends=True)
+        return b"".join(line for line in lines if b"_created" not in line)
 
 
 def _number(value: Callable[[Census], float], census: Census) -> float:

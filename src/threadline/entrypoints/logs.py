@@ -135,6 +135,21 @@ def shared() -> list[Processor]:
     ]
 
 
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """A log of ours, under `threadline.`. It goes where Python's logging of this process goes, and
+    nowhere where nobody set that up."""
+    made: structlog.stdlib.BoundLogger = structlog.wrap_logger(
+        logging.getLogger(f"threadline.{name}"),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    return made
+
+
 def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Send every log of this process to standard error in one form.
 

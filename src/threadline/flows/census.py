@@ -33,6 +33,7 @@ ROWS = 1_000
 PAGES = 20
 MOST = 10_000
 LAGS = 20
+SMALL = 5
 FRESH = timedelta(seconds=1)
 DAY = timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,6 +120,7 @@ class Walk:
     """One walk: where it is, and what it found so far."""
 
     began: datetime
+    pages: int = 0
     phase: int = 0
     after: tuple[int, ...] = (-1,)
     scopes: dict[str, Counts] = field(default_factory=dict)
@@ -255,10 +257,11 @@ class Census:
     async def summary(self, *, caller: Caller = CONTROLLER) -> Summary:
         """What the caller's scope holds; a controller of every scope is told the sum.
 
-        Where the store is small it is walked for this answer, else the last complete walk is told.
+        A small store is walked for this answer. Of a large one the last complete walk is told, and
+        another one begins at most once a second.
         """
-        now = await self._now()
-        if self._last is None or now - self._last.began > FRESH:
+        now, last = await self._now(), self._last
+        if last is None or last.pages <= SMALL or now - last.began > FRESH:
             await self.step()
         walk = self._last or self._walk or Walk(now)
         scope = caller.scope_id if isinstance(caller, Controller) else None
@@ -283,6 +286,7 @@ class Census:
         self._walk = walk
         query, _, count = PHASES[walk.phase]
         rows, _ = await self._store.read(_Ask(query, (*walk.after, ROWS)))
+        walk.pages += 1
         for row in rows:
             walk.after = count(walk, row)
         if len(rows) < ROWS:

@@ -82,10 +82,8 @@ def _run(main: object) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool) -> int:
-    import structlog
-
     from threadline.entrypoints.http.server import ServerSettings, heeding, listening, served
-    from threadline.entrypoints.logs import configure
+    from threadline.entrypoints.logs import configure, logger
     from threadline.stores.hatch import Hatch, hatch_of
 
     configure(level=settings.log_level, form=settings.log_format)
@@ -107,7 +105,7 @@ async def _serve(settings: Settings, as_json: bool) -> int:
                 _announce(where.url, token, as_json)
                 log.info("server.started", url=where.url, store=tl.store.kind, pid=os.getpid())
 
-            log = structlog.get_logger("threadline.server")
+            log = logger("server")
             await served(tl, where, sock, started, asked)
         log.info("server.stopped")
     return Exit.OK

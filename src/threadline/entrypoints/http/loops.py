@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import structlog
-
 from threadline.entrypoints.http.metrics import Metrics
-from threadline.entrypoints.logs import told
+from threadline.entrypoints.logs import logger, told
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -28,7 +26,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 RECENT = timedelta(seconds=3 * LONGEST_PAUSE)
 
-_log = structlog.get_logger("threadline.loops")
+_log = logger("loops")
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import structlog
 from litestar import Request, Response
 from litestar.exceptions import (
     ClientException,
@@ -26,13 +25,13 @@ from threadline.core.errors import (
     TooLarge,
     Unauthenticated,
 )
-from threadline.entrypoints.logs import told
+from threadline.entrypoints.logs import logger, told
 from threadline.entrypoints.shapes import plain
 
 MEDIA_TYPE = "application/problem+json"
 PAGE = "/docs#error-"
 
-_log = structlog.get_logger("threadline.server")
+_log = logger("server")
 
 
 class MethodNotAllowed(InvalidInput):

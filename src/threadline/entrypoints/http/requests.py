@@ -18,7 +18,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from threadline.entrypoints.http.auth import kind_of
 from threadline.entrypoints.http.metrics import METHODS, Metrics
 from threadline.entrypoints.http.tracing import Tracing
-from threadline.entrypoints.logs import SECRETS
+from threadline.entrypoints.logs import SECRETS, logger
 
 NO_ROUTE = "(none)"
 # Asked every few seconds by machines; who wants to see them asks for it.
@@ -26,7 +26,7 @@ QUIET = frozenset({"/health", "/ready", "/metrics"})
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 GONE = 499
 
-_log = structlog.get_logger("threadline.requests")
+_log = logger("requests")
 
 
 class Requests:

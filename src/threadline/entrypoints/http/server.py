@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
 import uvicorn
 from litestar import Litestar, Request, Router, get
 from litestar.di import Provide
@@ -42,6 +41,7 @@ from threadline.entrypoints.http.metrics import Metrics
 from threadline.entrypoints.http.problems import HANDLERS
 from threadline.entrypoints.http.requests import Requests
 from threadline.entrypoints.http.tracing import Tracing
+from threadline.entrypoints.logs import logger
 from threadline.flows.every import Flows
 
 MODULES: tuple[Any, ...] = (
@@ -65,7 +65,7 @@ GOODBYE_SECONDS = 6
 LOOP_SECONDS = 2.0
 CONNECTIONS = 4_000
 
-_log = structlog.get_logger("threadline.server")
+_log = logger("server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
@@ -25,6 +26,7 @@ BLANK = "[redacted]"
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "json", "text")
 LONGEST = 256
+_lines: Callable[[str], Any] | None = None
 FRAMES = 8
 DEEPEST = 4
 
@@ -150,6 +152,22 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     return made
 
 
+def say(log: logging.Logger, level: int, event: str, facts: dict[str, Any]) -> None:
+    """Log facts of which each is known to be harmless: numbers, and words of a closed set.
+
+    There is a line of this sort for every request; where lines are JSON it is written without the
+    detour over everything above, which costs five times as much.
+    """
+    if not log.isEnabledFor(level):
+        return
+    if _lines is None:
+        logger(log.name.removeprefix("threadline.")).log(level, event, **facts)
+        return
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    name = logging.getLevelName(level).lower()
+    _lines(_json({"event": event, "level": name, "logger": log.name, "timestamp": now, **facts}))
+
+
 def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Send every log of this process to standard error in one form.
 
@@ -173,6 +191,8 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
             keep_stack_info=False,
         )
     )
+    global _lines
+    _lines = None if text else lambda line: handler.stream.write(f"{line}\n")
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

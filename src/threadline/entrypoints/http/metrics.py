@@ -65,6 +65,7 @@ class Metrics:
         self._seconds = self._histogram(
             "http_request_seconds", "How long requests took, streams apart.", REQUEST_SECONDS
         )
+        self._answered: dict[tuple[str, str, int], Counter] = {}
         self._pushes = self._counter("push_failures", "Pushes that failed.", "reason")
         self._handed = self._counter("handed", "Records handed to readers.", "way")
         self._loop_failures = self._counter("loop_failures", "Background loops.", "loop")
@@ -128,7 +129,11 @@ class Metrics:
     def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """A request was answered; `seconds` is None for a stream."""
         known = method if method in METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
+        counter = self._answered.get((known, route, status))
+        if counter is None:
+            counter = self._requests.labels(known, route, str(status))
+            self._answered[known, route, status] = counter
+        counter.inc()
         if seconds is not None:
             self._seconds.observe(seconds)
 

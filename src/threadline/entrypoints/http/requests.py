@@ -6,8 +6,9 @@ by its id. It stands outside everything else, so what was turned away before any
 
 from __future__ import annotations
 
+import logging
+import random
 import re
-import secrets
 import time
 from typing import Any
 
@@ -18,15 +19,16 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from threadline.entrypoints.http.auth import kind_of
 from threadline.entrypoints.http.metrics import METHODS, Metrics
 from threadline.entrypoints.http.tracing import Tracing
-from threadline.entrypoints.logs import SECRETS, logger
+from threadline.entrypoints.logs import SECRETS, say
 
 NO_ROUTE = "(none)"
+MARK = b"x-request-id"
 # Asked every few seconds by machines; who wants to see them asks for it.
 QUIET = frozenset({"/health", "/ready", "/metrics"})
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 GONE = 499
 
-_log = logger("requests")
+_log = logging.getLogger("threadline.requests")
 
 
 class Requests:
@@ -43,9 +45,9 @@ class Requests:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        headers = {name.decode("latin-1"): it.decode("latin-1") for name, it in scope["headers"]}
-        identity = id_of(headers.get("x-request-id", ""))
-        mark = (b"x-request-id", identity.encode())
+        given = next((it for name, it in scope["headers"] if name == MARK), b"")
+        identity = id_of(given.decode("latin-1"))
+        mark = (MARK, identity.encode())
         status = GONE
         streams = False
 
@@ -53,18 +55,18 @@ class Requests:
             nonlocal status, streams
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = list(message.get("headers", ()))
+                headers = [*message.get("headers", ()), mark]
                 streams = any(
                     name == b"content-type" and value.startswith(b"text/event-stream")
-                    for name, value in given
+                    for name, value in headers
                 )
-                message = {**message, "headers": [*given, mark]}
+                message = {**message, "headers": headers}
             await send(message)
 
         method = scope["method"] if scope["method"] in METHODS else "other"
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=identity)
-        with self._tracing.request(method, headers) as span:
+        with self._tracing.request(method, scope["headers"]) as span:
             try:
                 await self._app(scope, receive, answering)
             finally:
@@ -73,7 +75,7 @@ class Requests:
                 self._metrics.request(method, route, status, None if streams else seconds)
                 if span is not None:
                     self._tracing.answered(span, method, route, status)
-                _say(scope, method, route, status, seconds)
+                _say(scope, identity, method, route, status, seconds)
 
 
 def id_of(given: str) -> str:
@@ -84,11 +86,19 @@ def id_of(given: str) -> str:
     """
     if SAFE.fullmatch(given) and not SECRETS.search(given):
         return given
-    return secrets.token_hex(8)
+    return f"{random.getrandbits(64):016x}"
 
 
-def _say(scope: Any, method: str, route: str, status: int, seconds: float) -> None:
+def _say(scope: Any, identity: str, method: str, route: str, status: int, seconds: float) -> None:
+    level = logging.INFO
+    if status >= 500:
+        level = logging.ERROR
+    elif route in QUIET:
+        level = logging.DEBUG
+    if not _log.isEnabledFor(level):
+        return
     facts: dict[str, Any] = {
+        "request_id": identity,
         "method": method,
         "route": route,
         "status": status,
@@ -97,9 +107,4 @@ def _say(scope: Any, method: str, route: str, status: int, seconds: float) -> No
     bearer = scope.get("state", {}).get("bearer")
     if bearer is not None:
         facts |= {"caller": kind_of(bearer.caller), "token_id": bearer.id}
-    if status >= 500:
-        _log.error("request", **facts)
-    elif route in QUIET:
-        _log.debug("request", **facts)
-    else:
-        _log.info("request", **facts)
+    say(_log, level, "request", facts)

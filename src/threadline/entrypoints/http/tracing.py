@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -33,6 +33,7 @@ CONVERSATION = "threadline.conversation"
 SEQUENCE = "threadline.sequence"
 
 Place = tuple[str, int]
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Tracing:
@@ -45,11 +46,12 @@ class Tracing:
         self._places: OrderedDict[Place, trace.SpanContext] = OrderedDict()
 
     @contextmanager
-    def request(self, method: str, headers: Mapping[str, str]) -> Iterator[trace.Span | None]:
+    def request(self, method: str, sent: Headers) -> Iterator[trace.Span | None]:
         """The span of a request, under the caller's. None where nobody traces."""
         if not self.active:
             yield None
             return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in sent}
         with self._tracer.start_as_current_span(
             method,
             context=extract(headers),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -55,8 +56,9 @@ class Settings:
                 raise ConfigError(f"{file.name}: {error}") from None
         unknown = sorted(set(found) - names)
         if unknown:
+            guesses = ", ".join(_guessed(one, names) for one in unknown)
             raise ConfigError(
-                f"{file.name} has unknown settings: {', '.join(unknown)}. "
+                f"{file.name} has unknown settings: {guesses}. "
                 f"Known are: {', '.join(sorted(names))}."
             )
         try:
@@ -73,3 +75,9 @@ class Settings:
     def url(self) -> str:
         """Where the store is: as set, else a SQLite file in the home folder."""
         return self.store or f"sqlite:{self.folder / 'threadline.db'}"
+
+
+def _guessed(name: str, names: set[str]) -> str:
+    """An unknown name, and the one that was probably meant."""
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    return f"{name} (did you mean {near[0]}?)" if near else name

@@ -40,7 +40,7 @@ REMOTE = frozenset(
     }
 )
 # Variables that are no settings of an installation.
-FURTHER = frozenset({"THREADLINE_TRACE", "THREADLINE_TOKEN", "THREADLINE_URL"})
+FURTHER = frozenset({"TRACE", "TOKEN", "URL"})
 
 
 def surroundings(report: Report, settings: Settings, env: Mapping[str, str]) -> None:
@@ -61,11 +61,12 @@ def surroundings(report: Report, settings: Settings, env: Mapping[str, str]) -> 
 
 def misspelt(report: Report, env: Mapping[str, str]) -> None:
     """Variables that look like settings and are none: they change nothing, silently."""
-    known = FURTHER | {PREFIX + one.name.upper() for one in fields(Settings)}
+    known = FURTHER | {one.name.upper() for one in fields(Settings)}
     for name in sorted(env):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.6)
-            advice = f"Did you mean {near[0]}?" if near else "Remove it."
+        word = name.removeprefix(PREFIX)
+        if word != name and word not in known:
+            near = difflib.get_close_matches(word, known, 1, 0.6)
+            advice = f"Did you mean {PREFIX}{near[0]}?" if near else "Remove it."
             report.find(f"{name} is set, and there is no such setting.", advice)
 
 

@@ -158,7 +158,7 @@ async def test_a_harmful_request_id_is_replaced(site: Site) -> None:
     nobody = site.client()
 
     for given in ("a b", "x" * 65, "tl_abcdefghijkl", "whsec_abcdef", "é", "a;b", ""):
-        answer = await nobody.get("/health", headers={"X-Request-ID": given.encode("latin-1")})
+        answer = await nobody.get("/health", headers=[(b"X-Request-ID", given.encode("latin-1"))])
         assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"]), given
 
 

@@ -81,7 +81,7 @@ async def test_whoever_stops_it_gets_0_and_every_acknowledged_message_is_there(
 
     kept = await texts(served)
     assert code == 0
-    assert reasons == ["stopping", "stopping"]
+    assert list(reasons) == ["stopping", "stopping"]
     assert set(acknowledged) <= set(kept)
     assert len(acknowledged) >= 10
     assert not (served.home / "threadline.db.hatch").exists()

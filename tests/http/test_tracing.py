@@ -97,10 +97,8 @@ async def test_a_duplicate_and_a_refusal_say_what_they_are(
     """The decision stands on the story's span."""
     boss = await traced.controller()
     lobby = (await boss.post("/v1/conversations", json=LOBBY)).json()["id"]
-    path, headers = (
-        f"/v1/conversations/{lobby}/transcript",
-        {"traceparent": f"00-{TRACE}-{PARENT}-01"},
-    )
+    path = f"/v1/conversations/{lobby}/transcript"
+    headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
     await boss.post(path, json=message(TEXT, message_id="m1"))
 
     await boss.post(path, json=message(TEXT, message_id="m1"), headers=headers)

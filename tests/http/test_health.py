@@ -199,6 +199,7 @@ async def test_what_is_decided_is_counted_and_nobody_is_named(
 
     assert found['threadline_appends_total{direction="inbound",outcome="appended"}'] == 2
     assert found['threadline_appends_total{direction="inbound",outcome="duplicate"}'] == 2
+    assert found['threadline_appends_total{direction="outbound",outcome="appended"}'] == 1
     assert found["threadline_unread_total"] == 1
     assert found['threadline_publishes_total{state="delivered"}'] == 1
     assert found["threadline_acks_total"] == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -222,15 +222,13 @@ class Census:
         self._turn = asyncio.Lock()
         self._walk: Walk | None = None
         self._last: Walk | None = None
+        self._total = Counts()
         self.waiting = Outstanding()
 
     @property
     def total(self) -> Counts:
         """What the newest complete walk found, over all scopes; nothing before the first one."""
-        total = Counts()
-        for counts in self._last.scopes.values() if self._last else ():
-            total.add(counts)
-        return total
+        return self._total
 
     @property
     def timestamp(self) -> float:
@@ -266,9 +264,7 @@ class Census:
         walk = self._last or self._walk or Walk(now)
         scope = caller.scope_id if isinstance(caller, Controller) else None
         chosen = walk.scopes if scope is None else {scope: walk.of(scope)}
-        counts = Counts()
-        for one in chosen.values():
-            counts.add(one)
+        counts = _sum(chosen.values())
         top = tuple(sorted(counts.top, reverse=True))
         return Summary(
             as_of=walk.began,
@@ -293,6 +289,7 @@ class Census:
             walk.phase += 1
             if walk.phase == len(PHASES):
                 walk.complete, self._last, self._walk = True, walk, None
+                self._total = _sum(walk.scopes.values())
                 return True
             walk.after = PHASES[walk.phase][1]
         return False
@@ -315,6 +312,13 @@ class Census:
     async def _now(self) -> datetime:
         _, now = await self._store.read(_Ask(_SESSIONS, (-1, 0)))
         return now
+
+
+def _sum(scopes: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for one in scopes:
+        total.add(one)
+    return total
 
 
 def _by_state(rows: tuple[tuple[str, str, int], ...], scope: str | None) -> dict[str, int]:

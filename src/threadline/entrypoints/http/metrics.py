@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,6 +33,15 @@ METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+def decision(taken: Taken) -> str | None:
+    """What was decided about a message; None where it has to be taken once more."""
+    if taken.duplicate:
+        return "duplicate"
+    if taken.held:
+        return "held"
+    return None if taken.record is None else "appended"
 
 
 class Metrics:
@@ -89,40 +98,45 @@ class Metrics:
     # --- told by the store -------------------------------------------------------------------
 
     def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
-        """A batch was committed or refused."""
+        """A batch was committed or refused. Summed up first: a counter is a lock."""
         self._batch.observe(len(outcomes))
         self._commit.observe(nanoseconds / 1e9)
-        appends: Tally[tuple[str, str]] = Tally()
+        appends: dict[tuple[str, str], int] = {}
+        unread = acks = 0
         for outcome in outcomes:
-            match outcome.answer:
-                case Taken() as taken:
-                    self._taken(taken, appends)
-                case DeliveryStatus(repeated=False, state=state):
-                    self._publishes.labels(state.value).inc()
-                case ThreadlineError() as refusal:
-                    self._refusals.labels(refusal.code).inc()
-                    if "parked" in refusal.facts:
-                        self._parked.inc()
-                case list() as answers:
-                    for one in answers:
-                        if isinstance(one, Taken) and one.record is not None:
-                            outcome_of = "duplicate" if one.duplicate else "imported"
-                            appends[one.record.direction.value, outcome_of] += 1
-                case _ if isinstance(outcome.story, Acknowledge):
-                    self._acks.inc()
-        for labels, number in appends.items():
-            self._appends.labels(*labels).inc(number)
+            answer = outcome.answer
+            if type(answer) is Taken:
+                if (decided := decision(answer)) is not None:
+                    direction = "inbound" if answer.record is None else answer.record.direction
+                    appends[direction, decided] = appends.get((direction, decided), 0) + 1
+                    unread += decided == "appended" and not answer.readers
+            elif isinstance(outcome.story, Acknowledge):
+                acks += not isinstance(answer, Exception)
+            if type(answer) is not Taken:
+                self._rarer(answer, appends)
+        for (direction, decided), number in appends.items():
+            self._appends.labels(str(direction), decided).inc(number)
+        if unread:
+            self._unread.inc(unread)
+        if acks:
+            self._acks.inc(acks)
 
-    def _taken(self, taken: Taken, appends: Tally[tuple[str, str]]) -> None:
-        direction = "inbound" if taken.record is None else taken.record.direction.value
-        if taken.duplicate:
-            appends[direction, "duplicate"] += 1
-        elif taken.held:
-            appends[direction, "held"] += 1
-        elif taken.record is not None:
-            appends[direction, "appended"] += 1
-            if not taken.readers:
-                self._unread.inc()
+    def _rarer(self, answer: Any, appends: dict[tuple[str, str], int]) -> None:
+        match answer:
+            case DeliveryStatus(repeated=False, state=state, sequence=sequence):
+                self._publishes.labels(state.value).inc()
+                if sequence is not None:
+                    appends["outbound", "appended"] = appends.get(("outbound", "appended"), 0) + 1
+            case ThreadlineError() as refusal:
+                self._refusals.labels(refusal.code).inc()
+                if "parked" in refusal.facts:
+                    self._parked.inc()
+            case list() as answers:
+                for one in answers:
+                    if type(one) is Taken and one.record is not None:
+                        decided = "duplicate" if one.duplicate else "imported"
+                        key = (one.record.direction, decided)
+                        appends[key] = appends.get(key, 0) + 1
 
     # --- told by the server ------------------------------------------------------------------
 

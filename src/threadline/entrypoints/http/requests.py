@@ -69,6 +69,9 @@ class Requests:
         with self._tracing.request(method, scope["headers"]) as span:
             try:
                 await self._app(scope, receive, answering)
+            except Exception:
+                status = 500
+                raise
             finally:
                 route = scope.get("path_template") or NO_ROUTE
                 seconds = time.perf_counter() - began

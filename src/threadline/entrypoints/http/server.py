@@ -111,7 +111,8 @@ class Witness:
     def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
         """See `core.ports.Witness.settled`."""
         self._metrics.settled(outcomes, nanoseconds)
-        self._tracing.settled(outcomes, nanoseconds)
+        if self._tracing.active:
+            self._tracing.settled(outcomes, nanoseconds)
 
 
 def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None = None) -> Litestar:

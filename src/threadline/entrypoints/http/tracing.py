@@ -26,6 +26,7 @@ from threadline.core.errors import ThreadlineError
 from threadline.core.ids import public
 from threadline.core.ports import Outcome, Story
 from threadline.core.recording import Taken
+from threadline.entrypoints.http.metrics import decision
 from threadline.flows.deliveries import DeliveryStatus
 
 REMEMBERED = 4_096
@@ -78,8 +79,6 @@ class Tracing:
 
     def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
         """End the stories' spans; each has the commit it shared."""
-        if not self.active:
-            return
         end = time.time_ns()
         for outcome in outcomes:
             span: trace.Span | None = outcome.mark
@@ -94,7 +93,7 @@ class Tracing:
         match answer:
             case Taken() as taken:
                 span.set_attribute(CONVERSATION, public(taken.conversation))
-                span.set_attribute("threadline.decision", _decision(taken))
+                span.set_attribute("threadline.decision", decision(taken) or "again")
                 span.set_attribute("threadline.readers", taken.readers)
                 if taken.route is not None:
                     span.set_attribute("threadline.route", taken.route)
@@ -135,9 +134,3 @@ class Tracing:
             attributes={CONVERSATION: conversation, SEQUENCE: sequence, "threadline.way": way},
         )
         span.end()
-
-
-def _decision(taken: Taken) -> str:
-    if taken.duplicate:
-        return "duplicate"
-    return "held" if taken.held else "appended"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -23,7 +24,8 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas.
+    which are parted by commas. `log_level` is debug, info, warning or error; `log_format` is json,
+    text, or auto, which is text where a person looks on.
     """
 
     home: str = "~/.threadline"
@@ -33,6 +35,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
+    log_level: str = "info"
+    log_format: str = "auto"
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:
@@ -52,8 +56,9 @@ class Settings:
                 raise ConfigError(f"{file.name}: {error}") from None
         unknown = sorted(set(found) - names)
         if unknown:
+            guesses = ", ".join(_guessed(one, names) for one in unknown)
             raise ConfigError(
-                f"{file.name} has unknown settings: {', '.join(unknown)}. "
+                f"{file.name} has unknown settings: {guesses}. "
                 f"Known are: {', '.join(sorted(names))}."
             )
         try:
@@ -70,3 +75,9 @@ class Settings:
     def url(self) -> str:
         """Where the store is: as set, else a SQLite file in the home folder."""
         return self.store or f"sqlite:{self.folder / 'threadline.db'}"
+
+
+def _guessed(name: str, names: set[str]) -> str:
+    """An unknown name, and the one that was probably meant."""
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    return f"{name} (did you mean {near[0]}?)" if near else name

@@ -6,7 +6,6 @@ where the reference page explains it.
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 from litestar import Request, Response
@@ -26,10 +25,13 @@ from threadline.core.errors import (
     TooLarge,
     Unauthenticated,
 )
+from threadline.entrypoints.logs import logger, told
 from threadline.entrypoints.shapes import plain
 
 MEDIA_TYPE = "application/problem+json"
 PAGE = "/docs#error-"
+
+_log = logger("server")
 
 
 class MethodNotAllowed(InvalidInput):
@@ -96,11 +98,7 @@ def _about(error: ValidationException) -> str:
 
 def _defect(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """What nobody expected: where it happened is logged, never what was said or who asked."""
-    import structlog
-
-    frames = traceback.extract_tb(error.__traceback__)
-    at = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-8:]]
-    structlog.get_logger("threadline").error("defect", error=type(error).__name__, at=at)
+    _log.error("defect", **told(error))
     return problem(Defect())
 
 

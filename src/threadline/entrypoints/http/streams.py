@@ -177,6 +177,8 @@ async def stream(
 
     async def source() -> AsyncIterator[bytes]:
         async for item in line.replay.follow(session, own=own, caller=caller):
+            if isinstance(item, Handed):
+                handed(request, "stream", item.conversation, item.record.sequence)
             yield item_of(item)
 
     return Events(source(), request)
@@ -197,17 +199,29 @@ async def watch(
 ) -> Response[None]:
     """One conversation from behind `after` on, or from now on; a reconnect goes on where it was."""
     state = await line.conversations.show(conversation, caller=caller)
-    return Events(watched(line, state.id, after, last, caller), request)
+    return Events(watched(line, state.id, after, last, caller, request), request)
 
 
 async def watched(
-    line: Line, conversation: str, after: int | None, last: str | None, caller: Asker
+    line: Line,
+    conversation: str,
+    after: int | None,
+    last: str | None,
+    caller: Asker,
+    request: Connection,
 ) -> AsyncIterator[bytes]:
     """A conversation's records as events."""
     if last is not None:
         after = place_in(conversation, last)
     async for record in line.watching.follow(conversation, after=after, caller=caller):
+        handed(request, "watch", conversation, record.sequence)
         yield record_event(conversation, record)
+
+
+def handed(request: Connection, way: str, conversation: str, sequence: int) -> None:
+    """A record is handed to a reader: counted, and a span of the trace that brought it."""
+    request.app.state.metrics.handed(way)
+    request.app.state.tracing.handed(way, conversation, sequence)
 
 
 def record_event(conversation: str, record: TranscriptRecord) -> bytes:
@@ -244,6 +258,8 @@ async def inbox(
         stopping: asyncio.Event = request.app.state.stopping
         live = line.replay.follow(session, caller=caller)
         await found.wait(live, wait, stopping)
+    for one in found.records:
+        handed(request, "inbox", one.conversation, one.record.sequence)
     return {
         "records": [handed_of(one) for one in found.records],
         "gaps": [plain(one) for one in found.gaps],

@@ -87,15 +87,15 @@ class Running:
     log: Path
     told: list[dict[str, Any]] = field(default_factory=list)
 
-    def until(self, event: str) -> dict[str, Any]:
-        """Wait until it says that this happened."""
+    def until(self, *events: str) -> dict[str, Any]:
+        """Wait until it says that this happened, or one of these."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             said: dict[str, Any] = json.loads(line)
             self.told.append(said)
-            if said["event"] == event:
+            if said["event"] in events:
                 return said
-        raise AssertionError(f"it ended before {event}: {self.told}\n{self.log.read_text()}")
+        raise AssertionError(f"it ended before {events}: {self.told}\n{self.log.read_text()}")
 
     def kill(self) -> None:
         """End it as a power cut would."""

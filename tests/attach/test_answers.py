@@ -63,6 +63,7 @@ FAILS = {
     "hang": "did not end within 2 seconds",
     "a deaf grandchild": "exit code 4",
 }
+ENDS = ("replied", "silent", "failed")
 SILENT = ("nothing", "spaces", "an empty object", "null", "an empty reply")
 
 
@@ -82,7 +83,9 @@ def test_what_is_no_answer_says_nothing_and_the_conversation_goes_on(
     room = shared_office.room(asked)
 
     room.say(asked)
-    failed, given_up = running.until("failed"), running.until("given_up")
+    failed = running.until(*ENDS)
+    assert failed["event"] == "failed"
+    given_up = running.until("given_up")
     room.say("Are you well?")
     running.until("replied")
 
@@ -100,11 +103,11 @@ def test_an_empty_answer_says_nothing_and_is_no_failure(
     room = shared_office.room(asked)
 
     room.say(asked)
-    silent = running.until("silent")
+    silent = running.until(*ENDS)
     room.say("Are you well?")
     running.until("replied")
 
-    assert silent["conversation"] == room.id
+    assert (silent["event"], silent["conversation"]) == ("silent", room.id)
     assert room.replies == ["Are you well?"]
 
 

@@ -45,6 +45,8 @@ def test_a_command_gets_what_was_said_where_and_to_whom(office: Office) -> None:
     assert (record["text"], record["actor"]["name"], record["wake"]) == ("Hello", "Ada", True)
     assert (given["conversation"], given["session"]) == (lobby.id, "helper")
     assert given["ref"]["conversation_id"] == "lobby"
+    assert given["context"]["conversation"] == lobby.id
+    assert "Hello" in str(given["context"]["messages"])
 
 
 def test_killed_between_the_reply_and_the_acknowledgement_it_has_replied_once(

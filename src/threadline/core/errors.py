@@ -141,6 +141,12 @@ class IdempotencyConflict(ThreadlineError):
     status = 409
 
 
+class AlreadyDone(ThreadlineError):
+    """This was done under the same key already, and its answer is not given twice."""
+
+    status = 409
+
+
 class NoAdapter(ThreadlineError):
     """Nobody speaks for this account."""
 

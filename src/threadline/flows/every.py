@@ -25,6 +25,7 @@ class Flows:
 
     def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
         self.store = store
+        self.limits = limits
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)

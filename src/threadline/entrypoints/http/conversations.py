@@ -9,11 +9,12 @@ import msgspec
 from litestar import Request, get, patch, post
 from litestar.params import FromQuery, JSONBody, PathParameter
 
-from threadline.core.errors import InvalidInput
+from threadline.core.errors import HydrationConflict, InvalidInput
 from threadline.core.model import AdapterCaller, SessionCaller
 from threadline.core.rules.binding import KEEP
 from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body, ConversationBody, MessageBody, scoped
+from threadline.entrypoints.http.keys import named, repeated
 from threadline.entrypoints.shapes import plain, record_of, taken_of
 from threadline.flows.conversations import State, TranscriptPage
 
@@ -149,7 +150,8 @@ async def append(
 ) -> Answer:
     """Append one message as the caller says it."""
     state = await line.conversations.show(conversation, caller=caller)
-    taken = await line.inbound.append(data.message(state.ref), caller=caller)
+    message = named(line, data.message(state.ref))
+    taken = await line.inbound.append(message, caller=caller)
     return taken_of(taken)
 
 
@@ -189,16 +191,20 @@ async def hydrate(
         }
     if data.token is None:
         raise InvalidInput(f"{data.action} needs the window's token.", field="token")
-    if data.action == "complete":
-        ended = await line.hydration.complete(
-            conversation, data.token, metadata=data.metadata, caller=caller
-        )
-    elif data.action == "fail":
-        ended = await line.hydration.fail(
-            conversation, data.token, data.reason, metadata=data.metadata, caller=caller
-        )
-    else:
-        raise InvalidInput("action is one of: begin, complete, fail.", field="action")
+    about: Any = {"metadata": data.metadata, "caller": caller}
+    try:
+        if data.action == "complete":
+            ended = await line.hydration.complete(conversation, data.token, **about)
+        elif data.action == "fail":
+            ended = await line.hydration.fail(conversation, data.token, data.reason, **about)
+        else:
+            raise InvalidInput("action is one of: begin, complete, fail.", field="action")
+    except HydrationConflict:
+        if not repeated(line):
+            raise
+        # Closed under this key before: what became of it is the answer.
+        state = await line.conversations.show(conversation, caller=caller)
+        return {"hydration": state.hydration.value, "reason": state.reason}
     return {"hydration": ended.hydration.value, "reason": ended.reason}
 
 
@@ -224,7 +230,7 @@ class HistoryBody(Body):
 async def bring(conversation: Id, data: JSONBody[HistoryBody], line: Line, caller: Asker) -> Answer:
     """Bring a part of the history into the open window; known ids are skipped."""
     state = await line.conversations.show(conversation, caller=caller)
-    messages = [one.message(state.ref) for one in data.records]
+    messages = [named(line, one.message(state.ref), n) for n, one in enumerate(data.records)]
     taken = await line.hydration.records(conversation, data.token, messages, caller=caller)
     return {"results": [taken_of(one) for one in taken]}
 

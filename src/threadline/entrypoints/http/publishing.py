@@ -13,16 +13,11 @@ from threadline.core.errors import InvalidInput
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import AttachmentBody, Body, attachments_of
 from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.http.keys import HEADER, OWN
 from threadline.entrypoints.shapes import plain
 from threadline.flows.deliveries import DeliveryStatus
 
-Key = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key",
-        description="With it the same words are said once, for 30 days.",
-    ),
-]
+Key = Annotated[str | None, HeaderParameter(name=HEADER)]
 OPEN = (DeliveryState.PENDING, DeliveryState.SENDING)
 
 
@@ -82,7 +77,7 @@ def _answer(sent: DeliveryStatus, wait: float | bool | None) -> Response[Answer]
 @post(
     "/v1/conversations/{conversation:str}/messages",
     status_code=202,
-    opt=callers(CONTROLLER, SESSION),
+    opt=callers(CONTROLLER, SESSION, key=OWN),
 )
 async def publish(
     conversation: Id, data: JSONBody[WordsBody], line: Line, caller: Asker, key: Key = None
@@ -106,7 +101,7 @@ async def publish(
     return _answer(sent, data.wait)
 
 
-@post("/v1/send", status_code=202, opt=callers(CONTROLLER, SESSION))
+@post("/v1/send", status_code=202, opt=callers(CONTROLLER, SESSION, key=OWN))
 async def send(
     data: JSONBody[SendBody], line: Line, caller: Asker, key: Key = None
 ) -> Response[Answer]:

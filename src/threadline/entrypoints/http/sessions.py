@@ -13,6 +13,7 @@ from threadline.core.rules import authority
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.keys import ONCE
 from threadline.entrypoints.http.members import member_of
 from threadline.entrypoints.shapes import plain
 
@@ -129,7 +130,7 @@ class SessionTokenBody(Body):
     expires_at: datetime | None = None
 
 
-@post(ONE + "/tokens", status_code=200, opt=callers(CONTROLLER))
+@post(ONE + "/tokens", status_code=200, opt=callers(CONTROLLER, key=ONCE))
 async def token(
     session: FromQuery[str], data: JSONBody[SessionTokenBody], line: Line, caller: Asker
 ) -> Answer:

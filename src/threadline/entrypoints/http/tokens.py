@@ -12,6 +12,7 @@ from threadline.core.rules import authority
 from threadline.entrypoints.http.auth import CONTROLLER, Asker, Line, callers, doorman_of
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.keys import ONCE
 from threadline.entrypoints.shapes import plain
 
 
@@ -29,9 +30,9 @@ class TokenBody(Body):
     expires_at: datetime | None = None
 
 
-@post("/v1/tokens", status_code=200, opt=callers(CONTROLLER))
+@post("/v1/tokens", status_code=200, opt=callers(CONTROLLER, key=ONCE))
 async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer:
-    """Make a token; its secret is in this answer and nowhere else."""
+    """Make a token; its secret is in this answer and nowhere else, also not under the same key."""
     scope = authority.scope_of(caller) if data.scope_id is None else data.scope_id
     made = await line.tokens.create(
         data.kind,

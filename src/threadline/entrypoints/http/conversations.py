@@ -12,6 +12,7 @@ from litestar.params import FromQuery, JSONBody, PathParameter
 from threadline.core.errors import HydrationConflict, InvalidInput
 from threadline.core.model import AdapterCaller, SessionCaller
 from threadline.core.rules.binding import KEEP
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body, ConversationBody, MessageBody, scoped
 from threadline.entrypoints.http.keys import named, repeated
@@ -27,7 +28,12 @@ def conversation_of(state: State) -> Answer:
     return {**plain(state), "head": state.head}
 
 
-@post("/v1/conversations", status_code=200, opt=callers(CONTROLLER, ADAPTER))
+@post(
+    "/v1/conversations",
+    status_code=200,
+    opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Conversation),
+)
 async def ensure(data: JSONBody[ConversationBody], line: Line, caller: Asker) -> Answer:
     """Make a conversation known, or find it."""
     ref = data.ref(caller)
@@ -37,7 +43,7 @@ async def ensure(data: JSONBody[ConversationBody], line: Line, caller: Asker) ->
     return conversation_of(state)
 
 
-@get("/v1/conversations", opt=callers(CONTROLLER))
+@get("/v1/conversations", opt=callers(CONTROLLER), responses=answers.shown(answers.Conversations))
 async def page(
     line: Line,
     caller: Asker,
@@ -55,7 +61,11 @@ async def page(
     return {"conversations": [conversation_of(one) for one in states], "next": following}
 
 
-@get("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER, SESSION))
+@get(
+    "/v1/conversations/{conversation:str}",
+    opt=callers(CONTROLLER, ADAPTER, SESSION),
+    responses=answers.shown(answers.Conversation),
+)
 async def show(conversation: Id, line: Line, caller: Asker) -> Answer:
     """One conversation with its counters."""
     return conversation_of(await line.conversations.show(conversation, caller=caller))
@@ -70,7 +80,11 @@ class ChangeBody(Body):
     max_age: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
-@patch("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER))
+@patch(
+    "/v1/conversations/{conversation:str}",
+    opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Conversation),
+)
 async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, caller: Asker) -> Answer:
     """Change title, metadata or retention."""
     age: Any = data.max_age
@@ -91,8 +105,8 @@ async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, calle
     return conversation_of(state)
 
 
-def transcript_of(page: TranscriptPage) -> Answer:
-    """A page of a transcript."""
+def transcript_of(page: TranscriptPage, *, folded: bool = False) -> Answer:
+    """A page of a transcript; with the messages where they were asked for, also where none is."""
     found: Answer = {
         "conversation": page.conversation,
         "ref": plain(page.ref),
@@ -103,14 +117,18 @@ def transcript_of(page: TranscriptPage) -> Answer:
         "earliest": page.earliest,
         "next": page.next,
     }
-    if page.messages:
+    if folded:
         found["messages"] = [
             {**plain(one), "record": record_of(one.record)} for one in page.messages
         ]
     return found
 
 
-@get("/v1/conversations/{conversation:str}/transcript", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/conversations/{conversation:str}/transcript",
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Transcript),
+)
 async def transcript(
     conversation: Id,
     line: Line,
@@ -136,7 +154,8 @@ async def transcript(
             view=view,
             session=session,
             caller=caller,
-        )
+        ),
+        folded=view == "messages",
     )
 
 
@@ -144,6 +163,7 @@ async def transcript(
     "/v1/conversations/{conversation:str}/transcript",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Taken),
 )
 async def append(
     conversation: Id, data: JSONBody[MessageBody], line: Line, caller: Asker
@@ -169,6 +189,7 @@ class WindowBody(Body):
     "/v1/conversations/{conversation:str}/hydration",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Window),
 )
 async def hydrate(
     conversation: Id,
@@ -226,6 +247,7 @@ class HistoryBody(Body):
     "/v1/conversations/{conversation:str}/hydration/records",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Results),
 )
 async def bring(conversation: Id, data: JSONBody[HistoryBody], line: Line, caller: Asker) -> Answer:
     """Bring a part of the history into the open window; known ids are skipped."""

@@ -10,6 +10,7 @@ from litestar.params import JSONBody
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import AdapterCaller, InboundMessage
 from threadline.core.recording import Taken
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import ADAPTER, Asker, Line, callers
 from threadline.entrypoints.http.bodies import InboundBody, converted
 from threadline.entrypoints.http.conversations import Answer
@@ -46,7 +47,15 @@ NOTHING: Answer = {
 }
 
 
-@post("/v1/inbound", status_code=200, opt=callers(ADAPTER))
+BODY = {"anyOf": [{"$ref": f"#/components/schemas/{one}"} for one in ("InboundBody", "BatchBody")]}
+
+
+@post(
+    "/v1/inbound",
+    status_code=200,
+    opt={**callers(ADAPTER), "body": BODY},
+    responses=answers.shown(answers.TAKEN),
+)
 async def receive(data: JSONBody[dict[str, Any]], line: Line, caller: Asker) -> Answer:
     """Take what was heard: durable, held or known already when this answers.
 

@@ -11,6 +11,7 @@ from litestar.params import FromQuery, JSONBody
 from threadline.core.errors import InvalidInput
 from threadline.core.model import Policy, Reason
 from threadline.core.rules.binding import KEEP
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
@@ -54,7 +55,7 @@ def backfill_of(page: Backfill) -> Answer:
     }
 
 
-@get(ROOT, opt=callers(CONTROLLER))
+@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(answers.Members))
 async def page(
     conversation: Id,
     line: Line,
@@ -78,7 +79,7 @@ class JoinBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(ONE, opt=callers(CONTROLLER))
+@put(ONE, opt=callers(CONTROLLER), responses=answers.shown(answers.Member))
 async def join(
     conversation: Id, session: FromQuery[str], data: JSONBody[JoinBody], line: Line, caller: Asker
 ) -> Answer:
@@ -107,7 +108,7 @@ class OverrideBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@patch(ONE, opt=callers(CONTROLLER))
+@patch(ONE, opt=callers(CONTROLLER), responses=answers.shown(answers.Member))
 async def override(
     conversation: Id,
     session: FromQuery[str],
@@ -128,7 +129,9 @@ async def override(
     return member_of(member)
 
 
-@delete(ONE, status_code=200, opt=callers(CONTROLLER, SESSION))
+@delete(
+    ONE, status_code=200, opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Member)
+)
 async def leave(
     conversation: Id,
     session: FromQuery[str],
@@ -144,13 +147,13 @@ async def leave(
     return member_of(member)
 
 
-@get(ONE, opt=callers(CONTROLLER, SESSION))
+@get(ONE, opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Member))
 async def show(conversation: Id, session: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """One membership."""
     return member_of(await line.members.show(conversation, session, caller=caller))
 
 
-@get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION))
+@get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Backfill))
 async def backfill(
     conversation: Id,
     session: FromQuery[str],
@@ -171,7 +174,12 @@ class AckBody(Body):
     sequence: int
 
 
-@post(ONE + "/ack", status_code=200, opt=callers(CONTROLLER, SESSION))
+@post(
+    ONE + "/ack",
+    status_code=200,
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Cursor),
+)
 async def ack(
     conversation: Id, session: FromQuery[str], data: JSONBody[AckBody], line: Line, caller: Asker
 ) -> Answer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -19,8 +19,10 @@ from litestar.types import ASGIApp
 
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
+    asked,
     auth,
     conversations,
+    document,
     inbound,
     members,
     origins,
@@ -75,12 +77,6 @@ class ServerSettings:
         return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
 
 
-@get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
-async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """The API as an OpenAPI 3.1 document."""
-    return request.app.openapi_schema.to_schema()
-
-
 async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
     """Tidy from time to time: windows, expired bindings, floors, keys."""
     while not stopping.is_set():
@@ -99,7 +95,7 @@ async def doorman(app: Litestar) -> None:
 
 def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
     """The application on an open store."""
-    routes = [openapi, *(route for module in MODULES for route in module.ROUTES)]
+    routes = [document.openapi, *(route for module in MODULES for route in module.ROUTES)]
     loops: list[Loop] = [upkeep]
     for module in MODULES:
         loops += getattr(module, "LOOPS", [])
@@ -120,7 +116,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
 
     app = Litestar(
         routes,
-        guards=[auth.guard],
+        guards=[auth.guard, asked.guard],
         dependencies={
             "line": Provide(auth.provide_line),
             "caller": Provide(auth.provide_caller),
@@ -144,6 +140,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
         logging_config=None,
     )
     app.state.line = line
+    app.state.parameters = asked.parameters(app)
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
     app.state.streams = app.state.slow_readers = 0

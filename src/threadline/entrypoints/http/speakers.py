@@ -12,6 +12,7 @@ from litestar.params import FromQuery, JSONBody
 from threadline.core.errors import NotFound
 from threadline.core.model import FanOut
 from threadline.core.rules.binding import KEEP
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
@@ -33,7 +34,7 @@ class BindBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(BINDING, opt=callers(CONTROLLER, ADAPTER))
+@put(BINDING, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Binding))
 async def bind(conversation: Id, data: JSONBody[BindBody], line: Line, caller: Asker) -> Answer:
     """Bind a conversation to a session, with the membership that goes with it."""
     until: Any = data.expires_at
@@ -49,7 +50,7 @@ async def bind(conversation: Id, data: JSONBody[BindBody], line: Line, caller: A
     return dict(plain(bound))
 
 
-@get(BINDING, opt=callers(CONTROLLER, ADAPTER))
+@get(BINDING, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Binding))
 async def binding(conversation: Id, line: Line, caller: Asker) -> Answer:
     """The binding that holds now."""
     bound = await line.speakers.binding(conversation, caller=caller)
@@ -58,7 +59,12 @@ async def binding(conversation: Id, line: Line, caller: Asker) -> Answer:
     return dict(plain(bound))
 
 
-@delete(BINDING, status_code=200, opt=callers(CONTROLLER, ADAPTER))
+@delete(
+    BINDING,
+    status_code=200,
+    opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Binding),
+)
 async def unbind(conversation: Id, line: Line, caller: Asker) -> Answer:
     """End the binding; what was ended is the answer."""
     bound = await line.speakers.unbind(conversation, caller=caller)
@@ -86,7 +92,7 @@ class GroupBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(GROUP, opt=callers(CONTROLLER, ADAPTER))
+@put(GROUP, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Group))
 async def change_group(
     conversation: Id, data: JSONBody[GroupBody], line: Line, caller: Asker
 ) -> Answer:
@@ -106,7 +112,7 @@ async def change_group(
     return dict(plain(await line.speakers.show_group(conversation, caller=caller)))
 
 
-@get(GROUP, opt=callers(CONTROLLER, ADAPTER))
+@get(GROUP, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Group))
 async def group(conversation: Id, line: Line, caller: Asker) -> Answer:
     """The group with its participants."""
     return dict(plain(await line.speakers.show_group(conversation, caller=caller)))
@@ -121,7 +127,7 @@ class SeatBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(SEAT, opt=callers(CONTROLLER, ADAPTER))
+@put(SEAT, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Seat))
 async def seat(
     conversation: Id, handle: FromQuery[str], data: JSONBody[SeatBody], line: Line, caller: Asker
 ) -> Answer:
@@ -138,7 +144,9 @@ async def seat(
     return dict(plain(seated))
 
 
-@delete(SEAT, status_code=200, opt=callers(CONTROLLER, ADAPTER))
+@delete(
+    SEAT, status_code=200, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Seat)
+)
 async def unseat(conversation: Id, handle: FromQuery[str], line: Line, caller: Asker) -> Answer:
     """Take a handle away."""
     ended = await line.speakers.remove_participant(conversation, handle, caller=caller)
@@ -151,7 +159,7 @@ class RouteBody(Body):
     session_id: str
 
 
-@put(ROUTE, opt=callers(CONTROLLER))
+@put(ROUTE, opt=callers(CONTROLLER), responses=answers.shown(answers.Route))
 async def route(
     provider: FromQuery[str],
     account: FromQuery[str],
@@ -164,7 +172,7 @@ async def route(
     return {"provider": provider, "account_id": account, "session_id": data.session_id}
 
 
-@delete(ROUTE, status_code=200, opt=callers(CONTROLLER))
+@delete(ROUTE, status_code=200, opt=callers(CONTROLLER), responses=answers.shown(answers.Route))
 async def unroute(
     provider: FromQuery[str], account: FromQuery[str], line: Line, caller: Asker
 ) -> Answer:

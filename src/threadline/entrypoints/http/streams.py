@@ -17,6 +17,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import TranscriptRecord
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     SESSION,
@@ -224,7 +225,11 @@ def place_in(conversation: str, last: str) -> int:
     return int(sequence)
 
 
-@get("/v1/sessions/{session:str}/inbox", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/sessions/{session:str}/inbox",
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Inbox),
+)
 async def inbox(
     session: FromPath[str],
     request: Request[Any, Any, Any],

@@ -9,6 +9,7 @@ from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.rules import authority
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import CONTROLLER, Asker, Line, callers, doorman_of
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
@@ -30,7 +31,12 @@ class TokenBody(Body):
     expires_at: datetime | None = None
 
 
-@post("/v1/tokens", status_code=200, opt=callers(CONTROLLER, key=ONCE))
+@post(
+    "/v1/tokens",
+    status_code=200,
+    opt=callers(CONTROLLER, key=ONCE),
+    responses=answers.shown(answers.Token),
+)
 async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer:
     """Make a token; its secret is in this answer and nowhere else, also not under the same key."""
     scope = authority.scope_of(caller) if data.scope_id is None else data.scope_id
@@ -48,7 +54,7 @@ async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer
     return dict(plain(made))
 
 
-@get("/v1/tokens", opt=callers(CONTROLLER))
+@get("/v1/tokens", opt=callers(CONTROLLER), responses=answers.shown(answers.Tokens))
 async def page(
     line: Line,
     caller: Asker,
@@ -60,7 +66,12 @@ async def page(
     return {"tokens": [plain(one) for one in tokens], "next": following}
 
 
-@delete("/v1/tokens/{token:str}", status_code=200, opt=callers(CONTROLLER))
+@delete(
+    "/v1/tokens/{token:str}",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Token),
+)
 async def revoke(
     token: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker
 ) -> Answer:

@@ -1,0 +1,55 @@
+"""What is asked fits the route: no parameter it does not know, no body it would have to guess.
+
+A misspelt `limti=5` that is passed over in silence answers another question than the one asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Litestar
+from litestar.handlers.base import BaseRouteHandler
+from litestar.routes import HTTPRoute
+
+from threadline.core.errors import InvalidInput
+from threadline.entrypoints.http.auth import OPEN, Connection
+
+JSON = ("application/json", "+json")
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The body is not JSON, or does not say that it is."""
+
+    status = 415
+
+
+def parameters(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
+    """The query parameters each route knows, by its path and method."""
+    return {
+        (route.path_format, method): frozenset(
+            one.field_alias for one in model.expected_query_params
+        )
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for method, (_, model) in route.route_handler_map.items()
+    }
+
+
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Refuse what the route would not look at. Raises `InvalidInput`, `UnsupportedMediaType`.
+
+    What is open to everybody speaks others' languages: a provider says what it likes.
+    """
+    if OPEN in handler.opt.get("callers", ()):
+        return
+    scope: Any = connection.scope
+    place = (scope["path_template"], scope["method"])
+    known = connection.app.state.parameters.get(place, frozenset())
+    if unknown := sorted(set(connection.query_params) - known):
+        there = f"there are: {', '.join(sorted(known))}" if known else "there are none"
+        raise InvalidInput(f"there is no parameter {unknown[0][:64]!r} here, {there}.")
+    given = connection.headers.get("content-type")
+    if given is None or "data" not in handler.parsed_fn_signature.parameters:
+        return
+    if not given.partition(";")[0].strip().casefold().endswith(JSON):
+        raise UnsupportedMediaType("send it as `Content-Type: application/json`.")

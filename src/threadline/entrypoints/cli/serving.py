@@ -81,13 +81,20 @@ def _run(main: object) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool) -> int:
+    from dataclasses import replace
+
     from threadline.entrypoints.http.server import ServerSettings, listening, served
     from threadline.stores.hatch import Hatch, hatch_of
 
     named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
-    where = ServerSettings(host=settings.host, port=settings.port, allowed_hosts=named)
+    where = ServerSettings(
+        host=settings.host,
+        port=settings.port,
+        allowed_hosts=named,
+        slow_reader_seconds=settings.slow_reader_seconds,
+    )
     with listening(where) as sock:
-        where = ServerSettings(host=settings.host, port=sock.getsockname()[1], allowed_hosts=named)
+        where = replace(where, port=sock.getsockname()[1])
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
             file = sqlite_file(settings.url)

@@ -33,7 +33,7 @@ from threadline.entrypoints.http import (
     streams,
     tokens,
 )
-from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
+from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Segments, hurried
 from threadline.entrypoints.http.problems import HANDLERS
 from threadline.flows.every import Flows
 
@@ -53,16 +53,22 @@ Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]
 
 UPKEEP_SECONDS = 30.0
 GOODBYE_SECONDS = 8
-CONNECTIONS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens. `allowed_hosts` are further names it may be called by."""
+    """Where the server listens. `allowed_hosts` are further names it may be called by.
+
+    A client has `header_seconds` for the head of a request and `body_seconds` for its body; one
+    that does not read what it is sent for `slow_reader_seconds` is cut.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: tuple[str, ...] = field(default=())
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    slow_reader_seconds: float = 30.0
 
     @property
     def url(self) -> str:
@@ -121,6 +127,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
             "line": Provide(auth.provide_line),
             "caller": Provide(auth.provide_caller),
         },
+        middleware=[Segments],
         exception_handlers=HANDLERS,
         lifespan=[living],
         request_max_body_size=BODY_BYTES,
@@ -149,7 +156,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
 
 def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
     """The application behind what is judged before it: foreign hosts and pages, slow bodies."""
-    return origins.Origins(Bodies(app), settings.names)
+    return origins.Origins(Bodies(app, settings.body_seconds), settings.names)
 
 
 class Server(uvicorn.Server):
@@ -163,7 +170,7 @@ class Server(uvicorn.Server):
                 guarded(app, settings),
                 host=settings.host,
                 port=settings.port,
-                http=Hurried,
+                http=hurried(settings.header_seconds),
                 ws="none",
                 lifespan="on",
                 access_log=False,
@@ -171,7 +178,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 date_header=True,
-                limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GOODBYE_SECONDS,
             )

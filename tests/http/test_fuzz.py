@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -29,7 +31,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.http.conftest import LOBBY, Served, message
 
-EXAMPLES = int(os.environ.get("THREADLINE_FUZZ", "6"))
+EXAMPLES = int(os.environ.get("THREADLINE_FUZZ", "4"))
 SEED = int(os.environ.get("THREADLINE_FUZZ_SEED") or random.randrange(10**9))
 CHECKS: list[Any] = [
     not_a_server_error,
@@ -42,7 +44,6 @@ CHECKS: list[Any] = [
 # These answer for as long as they are read; what they say is proven in `test_streams`.
 ENDLESS = ("/v1/conversations/{conversation}/stream", "/v1/sessions/{session}/stream")
 MODES = schemathesis.GenerationMode
-Case = schemathesis.Case
 
 
 class World:
@@ -93,7 +94,7 @@ class World:
             if data.draw(st.integers(0, 9), "known") < 8
         }
 
-    def call(self, case: Case, **headers: str) -> schemathesis.Response:
+    def call(self, case: Any, **headers: str) -> Any:
         """Send it; a wait is cut short."""
         if case.query and "wait" in case.query and case.operation.path.endswith("/inbox"):
             case.query["wait"] = 0
@@ -106,25 +107,34 @@ class World:
 
 
 @pytest.fixture
-def world(served: Served) -> World:
-    """A server that is worth asking."""
-    return World(served)
+def world(store_url: str, tmp_path: Path) -> Iterator[World]:
+    """A server that is worth asking, once on each store."""
+    key = {"THREADLINE_STORE": store_url, "THREADLINE_KEY_FILE": str(tmp_path / "key")}
+    served = Served(tmp_path, settings=key)
+    served.start()
+    found = World(served)
+    yield found
+    found.session.close()
+    assert served.stop() == 0
+    assert "defect" not in (tmp_path / "log").read_text()
 
 
 def each(
     world: World,
     mode: schemathesis.GenerationMode,
-    test: Callable[[Case, st.DataObject], None],
+    test: Callable[[Any, st.DataObject], None],
     examples: int,
     *,
     endless: bool = False,
 ) -> None:
     """Run it on every operation of the document."""
     document = httpx.get(f"{world.served.url}/openapi.json").json()
+    # Who calls is said by the tests; made-up tokens have one of their own.
+    del document["security"], document["components"]["securitySchemes"]
     schema = schemathesis.openapi.from_dict(document)
     print(f"THREADLINE_FUZZ_SEED={SEED}")
     for found in schema.get_all_operations():
-        operation = found.ok()
+        operation = found.ok()  # type: ignore[union-attr]
         if operation.path in ENDLESS and not endless:
             continue
 
@@ -137,16 +147,20 @@ def each(
             suppress_health_check=list(HealthCheck),
         )
         @given(case=operation.as_strategy(generation_mode=mode), data=st.data())
-        def asked(case: Case, data: st.DataObject) -> None:
+        def asked(case: Any, data: st.DataObject) -> None:
             test(case, data)
 
-        asked()
+        try:
+            asked()
+        except Unsatisfiable:  # Any text is a name: there is nothing to get wrong.
+            assert not operation.body
+            assert not [one for one in operation.query if one.name != "q"]
 
 
 def test_what_fits_the_document_is_answered_as_it_says(world: World) -> None:
     """No 5xx, no other status, media type, header or field than the document has."""
 
-    def test(case: Case, data: st.DataObject) -> None:
+    def test(case: Any, data: st.DataObject) -> None:
         token = data.draw(st.sampled_from(world.tokens), "token")
         if case.operation.path == "/v1/inbound":
             token = world.adapter
@@ -162,14 +176,14 @@ def test_what_fits_the_document_is_answered_as_it_says(world: World) -> None:
 
     each(world, MODES.POSITIVE, test, EXAMPLES)
 
-    print(dict(world.calls))
+    print(f"{world.calls.total()} requests: {dict(world.calls)}")
     assert world.calls["2xx"] >= world.calls.total() // 10, "a run that proves little"
 
 
 def test_what_does_not_fit_the_document_is_refused(world: World) -> None:
     """With a problem, whatever part of the request it is that does not fit."""
 
-    def test(case: Case, data: st.DataObject) -> None:
+    def test(case: Any, data: st.DataObject) -> None:
         token = world.adapter if case.operation.path == "/v1/inbound" else world.served.token
         answer = world.call(case, Authorization=f"Bearer {token}")
         world.calls[str(answer.status_code)] += 1
@@ -184,7 +198,7 @@ def test_what_does_not_fit_the_document_is_refused(world: World) -> None:
 def test_nothing_is_answered_without_a_token_that_holds(world: World) -> None:
     """Neither without one nor with another one, also where the request itself is nonsense."""
 
-    def test(case: Case, data: st.DataObject) -> None:
+    def test(case: Any, data: st.DataObject) -> None:
         if case.operation.path in ENDLESS:
             case.path_parameters = world.blend(data, case.path_parameters)
         token = data.draw(st.sampled_from([None, "tl_c_no", "", "\x7f", world.served.token[:-1]]))

@@ -5,7 +5,7 @@ A misspelt `limti=5` that is passed over in silence answers another question tha
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from litestar import Litestar
 from litestar.handlers.base import BaseRouteHandler
@@ -48,6 +48,15 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     if unknown := sorted(set(connection.query_params) - known):
         there = f"there are: {', '.join(sorted(known))}" if known else "there are none"
         raise InvalidInput(f"there is no parameter {unknown[0][:64]!r} here, {there}.")
+    for name, value in connection.query_params.items():
+        # The framework would read the word as "left out" where a number is expected.
+        shape = handler.parsed_fn_signature.parameters.get(name)
+        if (
+            value.casefold() == "null"
+            and shape is not None
+            and str not in get_args(shape.annotation)
+        ):
+            raise InvalidInput(f"{name} is a number.", field=name)
     given = connection.headers.get("content-type")
     if given is None or "data" not in handler.parsed_fn_signature.parameters:
         return

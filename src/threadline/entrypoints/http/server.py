@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -190,6 +191,19 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._told()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See `uvicorn.Server.capture_signals`. A signal only ends the serving: raised once more
+        afterwards, it would end the process before the store and the hatch are closed."""
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, self.handle_exit, one, None)
+        try:
+            yield
+        finally:
+            for one in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(one)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""

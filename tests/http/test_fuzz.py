@@ -167,17 +167,13 @@ def test_what_fits_the_document_is_answered_as_it_says(world: World) -> None:
         case.path_parameters = world.blend(data, case.path_parameters)
         case.body = world.blend(data, case.body)
         answer = world.call(case, Authorization=f"Bearer {token}")
-        place = f"{case.method} {case.operation.path}"
-        world.calls[place] += 1
-        world.calls[f"{answer.status_code // 100}xx"] += 1
-        if answer.status_code < 300:
-            world.calls[f"{place} done"] += 1
+        world.calls[str(answer.status_code)] += 1
         case.validate_response(answer, checks=CHECKS)
 
     each(world, MODES.POSITIVE, test, EXAMPLES)
 
     print(f"{world.calls.total()} requests: {dict(world.calls)}")
-    assert world.calls["2xx"] >= world.calls.total() // 10, "a run that proves little"
+    assert world.calls["200"] >= world.calls.total() // 10, "a run that proves little"
 
 
 def test_what_does_not_fit_the_document_is_refused(world: World) -> None:
@@ -191,7 +187,7 @@ def test_what_does_not_fit_the_document_is_refused(world: World) -> None:
 
     each(world, MODES.NEGATIVE, test, EXAMPLES)
 
-    print(dict(world.calls))
+    print(f"{world.calls.total()} requests: {dict(world.calls)}")
     assert world.calls["400"]
 
 

@@ -82,7 +82,7 @@ class ChangeBody(Body):
 
 @patch(
     "/v1/conversations/{conversation:str}",
-    opt=callers(CONTROLLER, ADAPTER),
+    opt=callers(CONTROLLER),
     responses=answers.shown(answers.Conversation),
 )
 async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, caller: Asker) -> Answer:

@@ -129,6 +129,7 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
             "caller": Provide(auth.provide_caller),
         },
         middleware=[Segments],
+        request_class=asked.Asked,
         exception_handlers=HANDLERS,
         lifespan=[living],
         request_max_body_size=BODY_BYTES,

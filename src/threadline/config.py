@@ -25,7 +25,8 @@ class Settings:
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
     which are parted by commas. `log_level` is debug, info, warning or error; `log_format` is json,
-    text, or auto, which is text where a person looks on.
+    text, or auto, which is text where a person looks on. Whoever does not read a stream for
+    `slow_reader_seconds` is cut.
     """
 
     home: str = "~/.threadline"
@@ -37,6 +38,7 @@ class Settings:
     allowed_hosts: str = ""
     log_level: str = "info"
     log_format: str = "auto"
+    slow_reader_seconds: float = 30.0
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:

@@ -149,6 +149,7 @@ GIVEN: dict[str, Any] = {
 }
 OWN_PLACE = {"where", "ref", "conversation"}
 WITHOUT_CALLER = {
+    "census",
     "hydration.drain",
     "outbound.forget_keys",
     "search.catch_up",

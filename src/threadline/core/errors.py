@@ -147,6 +147,12 @@ class TokensUnavailable(ThreadlineError):
     status = 501
 
 
+class AlreadyDone(ThreadlineError):
+    """This was done under the same key already, and its answer is not given twice."""
+
+    status = 409
+
+
 class NoAdapter(ThreadlineError):
     """Nobody speaks for this account."""
 

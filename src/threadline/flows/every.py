@@ -31,6 +31,7 @@ class Flows:
         self.attaching = Attaching(store)
         self.census = Census(store)
         self.context = Context(store, limits)
+        self.limits = limits
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)

@@ -84,6 +84,8 @@ def _run(main: object) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool) -> int:
+    from dataclasses import replace
+
     from threadline.entrypoints.http.server import ServerSettings, heeding, listening, served
     from threadline.entrypoints.logs import configure, logger
     from threadline.stores.hatch import Hatch, hatch_of
@@ -91,9 +93,14 @@ async def _serve(settings: Settings, as_json: bool) -> int:
     configure(level=settings.log_level, form=settings.log_format)
     _raise_limit()
     named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
-    where = ServerSettings(host=settings.host, port=settings.port, allowed_hosts=named)
+    where = ServerSettings(
+        host=settings.host,
+        port=settings.port,
+        allowed_hosts=named,
+        slow_reader_seconds=settings.slow_reader_seconds,
+    )
     with heeding() as asked, listening(where) as sock:
-        where = ServerSettings(host=settings.host, port=sock.getsockname()[1], allowed_hosts=named)
+        where = replace(where, port=sock.getsockname()[1])
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
             file = sqlite_file(settings.url)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
@@ -21,6 +22,7 @@ from litestar.params import SkipValidation
 
 from threadline.core.errors import Unauthenticated, Unauthorized
 from threadline.core.model import AdapterCaller, Caller, Controller, Guest, SessionCaller
+from threadline.entrypoints.http import keys
 from threadline.flows.every import Flows
 from threadline.flows.tokens import Bearer
 
@@ -41,9 +43,9 @@ LOOK_SECONDS = 0.4
 CACHED = 10_000
 
 
-def callers(*kinds: str) -> dict[str, Any]:
-    """The `opt` of a route: which kinds of caller it is for."""
-    return {"callers": kinds}
+def callers(*kinds: str, key: str | None = None) -> dict[str, Any]:
+    """The `opt` of a route: its kinds of caller, and what a key means to it (`keys`)."""
+    return {"callers": kinds, "key": key}
 
 
 def kind_of(caller: Caller) -> str:
@@ -156,7 +158,6 @@ async def provide_caller(request: Connection) -> Caller:
     return bearer.caller
 
 
-async def provide_line(request: Connection) -> Flows:
+async def provide_line(request: Request[Any, Any, Any]) -> Flows:
     """The flows, for handlers."""
-    line: Flows = request.app.state.line
-    return line
+    return await keys.line_of(request, request.app.state.line)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from threadline.core.errors import ThreadlineError
+from threadline.entrypoints.http.problems import refuse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
@@ -58,7 +58,7 @@ class Origins:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or answer with a problem."""
         if scope["type"] == ScopeType.HTTP and (refusal := self._refusal(scope)) is not None:
-            await _refuse(send, refusal)
+            await refuse(send, refusal)
             return
         await self._app(scope, receive, send)
 
@@ -75,22 +75,3 @@ class Origins:
             if name == b"sec-fetch-site" and value == b"cross-site" and scope["method"] != "GET":
                 return ForeignOrigin()
         return None
-
-
-async def _refuse(send: Any, error: ThreadlineError) -> None:
-    body = msgspec.json.encode(
-        {
-            "type": f"/docs#error-{error.code}",
-            "title": (type(error).__doc__ or "").strip(),
-            "status": error.status,
-            "detail": str(error),
-            "code": error.code,
-            "facts": {},
-        }
-    )
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from litestar import Request, Response
 from litestar.exceptions import (
     ClientException,
@@ -44,21 +45,36 @@ class Defect(ThreadlineError):
     """This is a defect of threadline; the server's log says more."""
 
 
-def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
-    """The answer that says what was refused and why."""
-    title = (type(error).__doc__ or "").strip().split("\n")[0]
-    body = {
+def problem_of(error: ThreadlineError) -> dict[str, Any]:
+    """A refusal as data."""
+    return {
         "type": PAGE + error.code,
-        "title": title,
+        "title": (type(error).__doc__ or "").strip().split("\n")[0],
         "status": error.status,
         "detail": str(error),
         "code": error.code,
         "facts": plain(error.facts),
     }
+
+
+def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
+    """The answer that says what was refused and why."""
+    body = problem_of(error)
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
     if error.status == 503:
         headers["Retry-After"] = "1"
     return Response(body, status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+async def refuse(send: Any, error: ThreadlineError) -> None:
+    """Refuse before the application has seen the request."""
+    body = msgspec.json.encode(problem_of(error))
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _ours(_: Request[Any, Any, Any], error: ThreadlineError) -> Response[dict[str, Any]]:

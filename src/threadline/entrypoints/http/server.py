@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -22,10 +22,12 @@ from litestar.types import ASGIApp
 from threadline.core.errors import ConfigError
 from threadline.core.ports import Outcome
 from threadline.entrypoints.http import (
+    asked,
     attaching,
     auth,
     context,
     conversations,
+    document,
     health,
     inbound,
     me,
@@ -38,7 +40,7 @@ from threadline.entrypoints.http import (
     streams,
     tokens,
 )
-from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
+from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Segments, hurried
 from threadline.entrypoints.http.loops import LONGEST_PAUSE, Pulse, every, kept
 from threadline.entrypoints.http.metrics import Metrics
 from threadline.entrypoints.http.problems import HANDLERS
@@ -69,18 +71,24 @@ UPKEEP_SECONDS = 30.0
 # Together under the ten seconds after which a supervisor loses its patience.
 GOODBYE_SECONDS = 6
 LOOP_SECONDS = 2.0
-CONNECTIONS = 4_000
 
 _log = logger("server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens. `allowed_hosts` are further names it may be called by."""
+    """Where the server listens. `allowed_hosts` are further names it may be called by.
+
+    A client has `header_seconds` for the head of a request and `body_seconds` for its body; one
+    that does not read what it is sent for `slow_reader_seconds` is cut.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: tuple[str, ...] = field(default=())
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    slow_reader_seconds: float = 30.0
 
     @property
     def url(self) -> str:
@@ -93,12 +101,6 @@ class ServerSettings:
         """Every name the server answers to."""
         own = {self.host} - origins.ANYWHERE
         return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
-
-
-@get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
-async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """The API as an OpenAPI 3.1 document."""
-    return request.app.openapi_schema.to_schema()
 
 
 async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
@@ -123,7 +125,7 @@ class Witness:
 
 def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None = None) -> Litestar:
     """The application on an open store. `tracing` is what OpenTelemetry is configured for."""
-    routes = [openapi, *(route for module in MODULES for route in module.ROUTES)]
+    routes = [document.openapi, *(route for module in MODULES for route in module.ROUTES)]
     loops: list[Loop] = [upkeep]
     for module in MODULES:
         loops += getattr(module, "LOOPS", [])
@@ -164,11 +166,13 @@ def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None =
 
     app = Litestar(
         routes,
-        guards=[auth.guard],
+        guards=[auth.guard, asked.guard],
         dependencies={
             "line": Provide(auth.provide_line),
             "caller": Provide(auth.provide_caller),
         },
+        middleware=[Segments],
+        request_class=asked.Asked,
         exception_handlers=HANDLERS,
         lifespan=[living],
         request_max_body_size=BODY_BYTES,
@@ -188,6 +192,7 @@ def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None =
         logging_config=None,
     )
     app.state.line = line
+    app.state.parameters = asked.parameters(app)
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
     app.state.streams = app.state.slow_readers = 0
@@ -207,7 +212,7 @@ def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
 
     Around all of it every request is counted and logged, also one that is turned away.
     """
-    inside = origins.Origins(Bodies(app), settings.names)
+    inside = origins.Origins(Bodies(app, settings.body_seconds), settings.names)
     return Requests(inside, app.state.metrics, app.state.tracing)
 
 
@@ -222,7 +227,7 @@ class Server(uvicorn.Server):
                 guarded(app, settings),
                 host=settings.host,
                 port=settings.port,
-                http=Hurried,
+                http=hurried(settings.header_seconds),
                 ws="none",
                 lifespan="on",
                 access_log=False,
@@ -230,7 +235,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 date_header=True,
-                limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GOODBYE_SECONDS,
             )

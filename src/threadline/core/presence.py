@@ -22,9 +22,7 @@ from threadline.core.seating import PAGE, members_of, seats_of
 from threadline.core.threads import parent_of
 
 
-def guests_of(
-    draft: Draft, room: Conversation, now: datetime, limits: Limits
-) -> list[Visitor]:
+def guests_of(draft: Draft, room: Conversation, now: datetime, limits: Limits) -> list[Visitor]:
     """The guests whose links hold, at most one more than a room takes.
 
     The conversation has to be taken, so that two who come at once see each other.
@@ -45,9 +43,7 @@ def refuse_full(others: list[Visitor], limits: Limits) -> None:
         raise Limited(f"the room has {limits.guests} guests already.", retry_after=60)
 
 
-def refuse_taken(
-    draft: Draft, room: Conversation, name: str, others: Iterable[Visitor]
-) -> None:
+def refuse_taken(draft: Draft, room: Conversation, name: str, others: Iterable[Visitor]) -> None:
     """Raise `NameTaken` where the name looks like a handle, an alias, a session or a guest here."""
     wanted = looks(name)
     taken = [SYSTEM.name, *(other.name for other in others)]

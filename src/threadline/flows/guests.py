@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
 from threadline.core.errors import (
@@ -58,6 +58,7 @@ from threadline.flows.tokens import BYTES, MAX_NAME, Bearer
 from threadline.flows.watching import Reset
 
 SPOKEN = "web"
+SHOWN = frozenset({"guest", "verified"})
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
@@ -67,7 +68,7 @@ class Revoked(Unauthenticated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestState:
-    """A guest in its room. `secret` is the cookie's value, there when it came in.
+    """A guest in its room. `secret` is the cookie's value, `lasts` how long its link still holds.
 
     `writes` says whether it may speak: only the web chat carries a guest's words to everybody.
     """
@@ -81,7 +82,8 @@ class GuestState:
     n: int | None
     writes: bool
     expires_at: datetime
-    secret: str | None = None
+    lasts: timedelta
+    secret: str
 
 
 def _guest_key(loaded: Loaded, secret: str) -> bytes:
@@ -89,7 +91,7 @@ def _guest_key(loaded: Loaded, secret: str) -> bytes:
 
 
 def _state(
-    loaded: Loaded, visitor: Visitor, link: Link, room: Conversation, secret: str
+    loaded: Loaded, visitor: Visitor, link: Link, room: Conversation, secret: str, now: datetime
 ) -> GuestState:
     return GuestState(
         conversation=public(room.id),
@@ -101,6 +103,7 @@ def _state(
         n=link.policy.n,
         writes=room.ref.provider == SPOKEN,
         expires_at=link.expires_at,
+        lasts=link.ends_at - now,
         secret=secret,
     )
 
@@ -165,7 +168,7 @@ class Enter(Story[GuestState]):
             visitor, secret = replace(own, name=self.name), self.known or self.secret
         if visitor != own:
             draft.put(GUEST, visitor.id, visitor)
-        return draft.changes, _state(loaded, visitor, link, room, secret)
+        return draft.changes, _state(loaded, visitor, link, room, secret, now)
 
     def _visitor(self, draft: Draft, link: Link, room: Conversation, now: datetime) -> Visitor:
         return Visitor(
@@ -212,7 +215,7 @@ class ShowGuest(Story[GuestState]):
         room = None if found is None else loaded.peeked(found[0].conversation)
         if found is None or room is None:
             raise Revoked
-        return Changes(), _state(loaded, *found, room, self.secret)
+        return Changes(), _state(loaded, *found, room, self.secret, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +274,7 @@ def _outward(record: TranscriptRecord) -> TranscriptRecord:
 
     An attachment's address may be good for whoever has it, an origin names other conversations.
     """
-    kept = {name: record.metadata[name] for name in ("guest", "verified") if name in record.metadata}
+    kept = {name: value for name, value in record.metadata.items() if name in SHOWN}
     return replace(
         record,
         wakes=(),

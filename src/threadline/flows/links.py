@@ -1,4 +1,4 @@
-"""Room links: made and shown once, known by a keyed hash only, revoked at once with their guests."""
+"""Room links: made and shown once, known by a keyed hash only, revoked with their guests."""
 
 from __future__ import annotations
 
@@ -163,7 +163,8 @@ class RevokeLink(Story[LinkState]):
         if link.revoked_at is None:
             link = replace(link, revoked_at=now)
             draft.put(LINK, link.id, link)
-            _send_away(draft, [one for (one,) in draft.page(Page(GUESTS_OF_LINK, (link.id, CHUNK)))])
+            guests = draft.page(Page(GUESTS_OF_LINK, (link.id, CHUNK)))
+            _send_away(draft, [one for (one,) in guests])
         return draft.changes, _shown(link)
 
 
@@ -182,9 +183,7 @@ class Tidy(Story[int]):
         """Answers how many rows went, at most two chunks."""
         draft = Draft(loaded)
         guests = [one for (one,) in draft.page(Page(GUESTS_OF_ENDED, (since_epoch(now), CHUNK)))]
-        links = [
-            one for (one,) in draft.page(Page(ENDED_LINKS, (since_epoch(now - KEPT), CHUNK)))
-        ]
+        links = [one for (one,) in draft.page(Page(ENDED_LINKS, (since_epoch(now - KEPT), CHUNK)))]
         _send_away(draft, guests)
         fetch(draft, LINK, links)
         for link in links if len(guests) < CHUNK else ():

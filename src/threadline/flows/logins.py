@@ -27,7 +27,7 @@ class LoginState:
 
     secret: str
     bearer: Bearer
-    expires_at: datetime
+    lasts: timedelta
 
 
 def _login_key(loaded: Loaded, secret: str) -> bytes:
@@ -59,7 +59,7 @@ class LogIn(Story[LoginState]):
             expires_at=ends,
             csrf=loaded.id_key("csrf", self.secret).hex(),
         )
-        return draft.changes, LoginState(secret=self.secret, bearer=bearer, expires_at=ends)
+        return draft.changes, LoginState(secret=self.secret, bearer=bearer, lasts=ends - now)
 
 
 @dataclass(frozen=True, slots=True)

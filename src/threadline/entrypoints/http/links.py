@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from datetime import datetime
 from typing import Any
 
@@ -23,10 +21,8 @@ from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.origins import own_url
 from threadline.entrypoints.shapes import plain
-from threadline.flows.every import Flows
 from threadline.flows.links import LinkState
 
-TIDY_SECONDS = 60.0
 ROOT = "/v1/conversations/{conversation:str}/links"
 
 
@@ -90,14 +86,4 @@ async def revoke(
     return link_of(ended)
 
 
-async def tidying(line: Flows, stopping: asyncio.Event) -> None:
-    """Remove guests and logins that are over, from time to time."""
-    while not stopping.is_set():
-        await line.links.tidy()
-        await line.logins.forget()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), TIDY_SECONDS)
-
-
 ROUTES = [create, page, revoke]
-LOOPS = [tidying]

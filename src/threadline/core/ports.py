@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
 from threadline.core.errors import ThreadlineError
+from threadline.core.guests import Link, Visitor
 from threadline.core.model import (
     Conversation,
     Held,
@@ -30,7 +31,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.quick import quick
-from threadline.core.tokens import Token
+from threadline.core.tokens import Login, Token
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -67,6 +68,9 @@ INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
 LEASE: Noun[int, Lease] = Noun("leases")
 RUN: Noun[tuple[int, int], Run] = Noun("runs")
+LINK: Noun[int, Link] = Noun("links")
+GUEST: Noun[int, Visitor] = Noun("guests")
+LOGIN: Noun[bytes, Login] = Noun("logins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +104,14 @@ LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 DELIVERED_OF: Query[Delivery] = Query("deliveries.said", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
+LINK_BY_HASH: Query[tuple[int]] = Query("links.by_hash")
+LINKS_OF: Query[Link] = Query("links.of_conversation", LINK)
+ENDED_LINKS: Query[tuple[int]] = Query("links.ended")
+GUEST_BY_HASH: Query[tuple[int]] = Query("guests.by_hash")
+GUESTS_OF: Query[Visitor] = Query("guests.of_conversation", GUEST)
+GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
+GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
+ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 META: Query[tuple[str, str]] = Query("meta.load")

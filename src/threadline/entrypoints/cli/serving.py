@@ -86,6 +86,8 @@ def _run(main: object) -> int:
 async def _serve(settings: Settings, as_json: bool) -> int:
     from dataclasses import replace
 
+    from threadline.entrypoints.http.buckets import GuestLimits
+    from threadline.entrypoints.http.origins import checked_url
     from threadline.entrypoints.http.server import ServerSettings, heeding, listening, served
     from threadline.entrypoints.logs import configure, logger
     from threadline.stores.hatch import Hatch, hatch_of
@@ -98,6 +100,14 @@ async def _serve(settings: Settings, as_json: bool) -> int:
         port=settings.port,
         allowed_hosts=named,
         slow_reader_seconds=settings.slow_reader_seconds,
+        public_url=checked_url(settings.public_url),
+        guests=GuestLimits(
+            entries=settings.guest_entries,
+            all_entries=settings.guest_entries_in_all,
+            messages=settings.guest_messages,
+            requests=settings.guest_requests,
+            streams=settings.guest_streams,
+        ),
     )
     with heeding() as asked, listening(where) as sock:
         where = replace(where, port=sock.getsockname()[1])

@@ -25,11 +25,14 @@ from threadline.entrypoints.http import (
     asked,
     attaching,
     auth,
+    chat,
     context,
     conversations,
     document,
     health,
     inbound,
+    links,
+    login,
     me,
     members,
     origins,
@@ -40,6 +43,7 @@ from threadline.entrypoints.http import (
     streams,
     tokens,
 )
+from threadline.entrypoints.http.buckets import Buckets, GuestLimits
 from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Segments, hurried
 from threadline.entrypoints.http.loops import LONGEST_PAUSE, Pulse, every, kept
 from threadline.entrypoints.http.metrics import Metrics
@@ -63,6 +67,9 @@ MODULES: tuple[Any, ...] = (
     me,
     attaching,
     health,
+    links,
+    chat,
+    login,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]
@@ -77,7 +84,8 @@ _log = logger("server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens. `allowed_hosts` are further names it may be called by.
+    """Where the server listens. `allowed_hosts` are further names it may be called by, `public_url`
+    is where people reach it where that is another place, such as a proxy with a certificate.
 
     A client has `header_seconds` for the head of a request and `body_seconds` for its body; one
     that does not read what it is sent for `slow_reader_seconds` is cut.
@@ -89,6 +97,8 @@ class ServerSettings:
     header_seconds: float = 10.0
     body_seconds: float = 30.0
     slow_reader_seconds: float = 30.0
+    public_url: str = ""
+    guests: GuestLimits = field(default_factory=GuestLimits)
 
     @property
     def url(self) -> str:
@@ -99,8 +109,13 @@ class ServerSettings:
     @property
     def names(self) -> frozenset[str]:
         """Every name the server answers to."""
-        own = {self.host} - origins.ANYWHERE
-        return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
+        named = {self.host, *self.allowed_hosts} - origins.ANYWHERE
+        public = origins.parted(self.public_url)
+        return (
+            origins.LOOPBACK
+            | {origins.split(name)[0] for name in named}
+            | ({public[1]} if public is not None else set())
+        )
 
 
 async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
@@ -195,6 +210,7 @@ def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None =
     app.state.parameters = asked.parameters(app)
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
+    app.state.buckets = Buckets(settings.guests)
     app.state.streams = app.state.slow_readers = 0
     app.state.metrics = metrics
     app.state.tracing = tracing
@@ -212,7 +228,9 @@ def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
 
     Around all of it every request is counted and logged, also one that is turned away.
     """
-    inside = origins.Origins(Bodies(app, settings.body_seconds), settings.names)
+    inside = origins.Origins(
+        Bodies(app, settings.body_seconds), settings.names, settings.public_url
+    )
     return Requests(inside, app.state.metrics, app.state.tracing)
 
 

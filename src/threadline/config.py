@@ -27,8 +27,8 @@ class Settings:
     which are parted by commas. `log_level` is debug, info, warning or error; `log_format` is json,
     text, or auto, which is text where a person looks on. Whoever does not read a stream for
     `slow_reader_seconds` is cut. `public_url` is where people reach it, where that is another
-    place. The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which is
-    how many streams a guest may have open.
+    place. The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which
+    is how many streams a guest may have open.
     """
 
     home: str = "~/.threadline"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from litestar import Litestar
+
+from threadline import Threadline
 from threadline.entrypoints.http.server import ServerSettings, make_app
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "http.md"
@@ -30,7 +35,7 @@ tells the same as OpenAPI 3.1 at `/openapi.json`.
 
 def page() -> str:
     """The whole page."""
-    app = make_app(None, settings=ServerSettings())  # type: ignore[arg-type]
+    app = asyncio.run(_app())
     document = app.openapi_schema.to_schema()
     sections = []
     for route in sorted(app.routes, key=lambda one: one.path):
@@ -41,6 +46,13 @@ def page() -> str:
             for method in sorted(handler.http_methods):
                 sections.append(_section(route.path, method, handler, document))
     return re.sub(r"\n{3,}", "\n\n", "\n".join([HEAD, *sections]))
+
+
+async def _app() -> Litestar:
+    """The application on a store that is empty and gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with Threadline.open(f"sqlite:{folder}/empty.db", indexing=False) as tl:
+            return make_app(tl, settings=ServerSettings())
 
 
 def _section(path: str, method: str, handler: Any, document: dict[str, Any]) -> str:

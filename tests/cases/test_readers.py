@@ -14,7 +14,13 @@ from tests.conftest import Store, open_at
 from tests.speech import ROOM, followed, handed, numbered, said, spoken, transcript, unread
 from threadline import Threadline
 from threadline.core.archive import Account, Place, Tally
-from threadline.core.errors import InvalidConversation, MembershipNotFound, NotFound, Unauthorized
+from threadline.core.errors import (
+    InvalidConversation,
+    MembershipNotFound,
+    NotFound,
+    ThreadlineError,
+    Unauthorized,
+)
 from threadline.core.model import Actor, ConversationRef, SessionCaller
 from threadline.flows.inbound import Append
 from threadline.flows.replay import Handed
@@ -134,10 +140,16 @@ GIVEN: dict[str, Any] = {
     "text": "words",
     "to": "agent",
     "token_id": "nothing",
+    "holder": "a secret word",
+    "fence": 1,
+    "seconds": 60.0,
+    "first": 1,
+    "last": 1,
     "account": Account(provider="slack", account_id="T1"),
 }
 OWN_PLACE = {"where", "ref", "conversation"}
 WITHOUT_CALLER = {
+    "census",
     "hydration.drain",
     "outbound.forget_keys",
     "search.catch_up",
@@ -148,6 +160,9 @@ WITHOUT_CALLER = {
 }
 """Run by the process itself, never for a caller."""
 ITS_OWN = {
+    "attaching.attach",
+    "attaching.detach",
+    "attaching.show",
     "members.conversations_of",
     "search.find",
     "sessions.show",
@@ -209,9 +224,12 @@ async def test_every_operation_is_refused_to_a_session_that_is_no_member(tl: Thr
         assert "caller" in inspect.signature(method).parameters, name
         for place in (ROOM, str(ROOM), member.conversation):
             if name in ITS_OWN:
-                answer = await answer_of(method, place, "stranger", delivery.id)
-                assert "the secret" not in repr(answer), name
-                assert member.conversation not in repr(answer), name
+                try:
+                    answer = repr(await answer_of(method, place, "stranger", delivery.id))
+                except ThreadlineError as error:
+                    answer = str(error)
+                assert "the secret" not in answer, name
+                assert member.conversation not in answer, name
             else:
                 with pytest.raises((Unauthorized, NotFound, InvalidConversation)) as refused:
                     await answer_of(method, place, "stranger", delivery.id)

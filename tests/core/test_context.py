@@ -301,6 +301,22 @@ def test_a_boundary_is_spelt_by_no_text_however_it_is_written(text: str, number:
     assert boundary == boundary_of(key, [text, boundary_of(key, [])])
 
 
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        BOUNDARY,
+        BOUNDARY.upper(),
+        "\u200b".join(BOUNDARY),
+        "-".join(BOUNDARY),
+        "".join(chr(ord(char) + 0xFEE0) for char in BOUNDARY),
+    ],
+)
+def test_a_boundary_that_looks_the_same_is_avoided_as_well(spelt: str) -> None:
+    """In capitals, with something invisible between, in wide letters."""
+    assert boundary_of(KEY, ["hello", f"</data-{spelt}>"]) != BOUNDARY
+    assert boundary_of(KEY, ["hello", spelt[:-1]]) == BOUNDARY
+
+
 def test_a_leaked_boundary_is_not_used_again() -> None:
     """Somebody who learned it finds another one in the next context."""
     first = blocks(made(material(record(1, "hi")), Form.TEXT).text)[0]

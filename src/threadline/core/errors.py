@@ -103,6 +103,22 @@ class Unauthorized(ThreadlineError):
     status = 403
 
 
+class CsrfMismatch(Unauthorized):
+    """The request does not repeat the page's X-CSRF-Token."""
+
+
+class NameTaken(ThreadlineError):
+    """Somebody here has this name, or one that looks like it."""
+
+    status = 409
+
+
+class Limited(ThreadlineError):
+    """That was too much at once; try again later."""
+
+    status = 429
+
+
 class HydrationPending(ThreadlineError):
     """The conversation's history is being imported; try again when that is done."""
 
@@ -145,6 +161,12 @@ class TokensUnavailable(ThreadlineError):
     """Tokens cannot be counted here."""
 
     status = 501
+
+
+class AlreadyDone(ThreadlineError):
+    """This was done under the same key already, and its answer is not given twice."""
+
+    status = 409
 
 
 class NoAdapter(ThreadlineError):

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
+from threadline.core.errors import ThreadlineError
+from threadline.core.guests import Link, Visitor
 from threadline.core.model import (
     Conversation,
     Held,
@@ -29,7 +31,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.quick import quick
-from threadline.core.tokens import Token
+from threadline.core.tokens import Login, Token
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -66,6 +68,9 @@ INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
 LEASE: Noun[int, Lease] = Noun("leases")
 RUN: Noun[tuple[int, int], Run] = Noun("runs")
+LINK: Noun[int, Link] = Noun("links")
+GUEST: Noun[int, Visitor] = Noun("guests")
+LOGIN: Noun[bytes, Login] = Noun("logins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +104,17 @@ LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 DELIVERED_OF: Query[Delivery] = Query("deliveries.said", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
+LINK_BY_HASH: Query[tuple[int]] = Query("links.by_hash")
+LINKS_OF: Query[Link] = Query("links.of_conversation", LINK)
+ENDED_LINKS: Query[tuple[int]] = Query("links.ended")
+GUEST_BY_HASH: Query[tuple[int]] = Query("guests.by_hash")
+GUESTS_OF: Query[Visitor] = Query("guests.of_conversation", GUEST)
+GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
+GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
+ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
+META: Query[tuple[str, str]] = Query("meta.load")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")
 
 
@@ -302,10 +316,38 @@ class Bell(Protocol):
 EVERYTHING = 0
 
 
+class Outcome(Protocol):
+    """A story and what became of it: its answer, or the error it is answered with."""
+
+    story: Story[Any]
+    answer: Any
+    mark: Any
+
+
+class Witness(Protocol):
+    """Sees what a store commits: for counting and tracing. It is quick and never raises."""
+
+    def asked(self, story: Story[Any]) -> Any:
+        """A story that may write was handed over; called where its caller is. The answer comes
+        back as the outcome's `mark`."""
+
+    def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
+        """A batch was committed or refused; it took this long from its first statement on."""
+
+
 class Store(Protocol):
-    """Durable memory. What it answered is committed and synced."""
+    """Durable memory. What it answered is committed and synced.
+
+    `schema` is the newest one this threadline knows. `witness` is told of every batch.
+    """
 
     kind: ClassVar[str]
+    schema: int
+    witness: Witness | None
+
+    @property
+    def broken(self) -> ThreadlineError | None:
+        """Why nothing can be written at the moment, None where nothing is known to be wrong."""
 
     async def run(self, story: Story[T]) -> T:
         """Run a story that may write. Raises what the story refuses with, or a store error."""

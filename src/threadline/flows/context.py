@@ -37,6 +37,7 @@ from threadline.core.ports import (
     Changes,
     Key,
     Loaded,
+    Missing,
     Needs,
     Page,
     Store,
@@ -201,20 +202,39 @@ def _events(
 def _waiting(loaded: Loaded, view: _Slice, numbers: Iterable[int], now: datetime) -> list[Message]:
     """The newest that the session said on its own and nobody replied to, newest first."""
     records: list[TranscriptRecord] = []
-    for number in numbers:
-        mine = 0
-        before = FAR
-        for _ in range(SAID_PAGES):
-            args = (view.conversation.id, number, before, SAID_PAGE)
-            page = loaded.page(Page(DELIVERED_OF, args))
-            waiting = _unanswered(loaded, view, page, now - PINNED_FOR)
-            records += waiting
-            mine += len(waiting)
-            if len(page) < SAID_PAGE or mine >= PINS or page[-1].created_at < now - PINNED_FOR:
-                break
-            before = page[-1].id
+    since = now - PINNED_FOR
+    places = dict.fromkeys(numbers, FAR)
+    for _ in range(SAID_PAGES):
+        asked = [
+            Page(DELIVERED_OF, (view.conversation.id, number, before, SAID_PAGE))
+            for number, before in places.items()
+        ]
+        pages = dict(zip(places, _pages(loaded, asked), strict=True))
+        said = [one for page in pages.values() for one in page]
+        records += _unanswered(loaded, view, said, since)
+        places = {
+            number: page[-1].id
+            for number, page in pages.items()
+            if len(page) == SAID_PAGE and page[-1].created_at >= since
+        }
+        if not places or len(records) >= PINS:
+            break
     records.sort(key=lambda one: one.sequence, reverse=True)
     return folded(loaded, view.conversation, records[:PINS])
+
+
+def _pages(loaded: Loaded, asked: list[Page[Delivery]]) -> list[list[Delivery]]:
+    """Several pages in one round. Raises `Missing`."""
+    found: list[list[Delivery]] = []
+    missing: list[Page[Delivery]] = []
+    for page in asked:
+        try:
+            found.append(loaded.page(page))
+        except Missing:
+            missing.append(page)
+    if missing:
+        raise Missing(Needs(pages=missing))
+    return found
 
 
 def _unanswered(
@@ -283,7 +303,7 @@ def _answered(
         at for _, at in sorted(answers.items(), reverse=True) if at is not None and at not in shown
     ]
     number = view.conversation.id
-    keys = [(number, at) for at in dict.fromkeys(wanted) if at >= view.floor][:ANSWERED]
+    keys = [(number, at) for at in dict.fromkeys(wanted)][:ANSWERED]
     records = [one for one in fetch(loaded, RECORD, keys) if one is not None and view.shows(one)]
     return folded(loaded, view.conversation, records)
 

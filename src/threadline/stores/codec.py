@@ -16,6 +16,7 @@ import msgspec
 
 from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
+from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
 from threadline.core.model import (
     About,
@@ -39,11 +40,14 @@ from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
     FOLLOWERS,
+    GUEST,
     HELD,
     INDEXED,
     INTENT,
     KNOWN,
     LEASE,
+    LINK,
+    LOGIN,
     MEMBER,
     NAME,
     PARTICIPANT,
@@ -55,7 +59,7 @@ from threadline.core.ports import (
     Noun,
 )
 from threadline.core.quick import maker
-from threadline.core.tokens import Token
+from threadline.core.tokens import Login, Token
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -112,10 +116,14 @@ _bare_about = _bare(About)
 _bare_session = _bare(Session)
 _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
+_bare_link = _bare(Link)
+_bare_visitor = _bare(Visitor)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
+_link = msgspec.json.Decoder(Link).decode
+_visitor = msgspec.json.Decoder(Visitor).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
@@ -239,6 +247,21 @@ class Codec:
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
             LEASE: lambda key, value: (key, encode(value).decode()),
             RUN: lambda key, value: (*key, encode(value).decode()),
+            LINK: lambda key, value: (
+                key,
+                value.hash,
+                value.conversation,
+                micros(value.ends_at),
+                encode(_bare_link(value)).decode(),
+            ),
+            GUEST: lambda key, value: (
+                key,
+                value.hash,
+                value.conversation,
+                value.link,
+                encode(_bare_visitor(value)).decode(),
+            ),
+            LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -267,6 +290,9 @@ class Codec:
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
             LEASE: lambda row: (row[0], _lease(row[1])),
             RUN: lambda row: ((row[0], row[1]), _run(row[2])),
+            LINK: lambda row: (row[0], _link(row[1])),
+            GUEST: lambda row: (row[0], _visitor(row[1])),
+            LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

@@ -181,7 +181,7 @@ async def enter(
 
     With `hatch` the store of a running server is reached through the server.
     """
-    from threadline.app import Threadline
+    from threadline.app import Threadline, make_private
     from threadline.core.errors import ConfigError, StoreBusy, StoreUnavailable
 
     url = settings.url
@@ -192,6 +192,8 @@ async def enter(
             "with --store or THREADLINE_STORE.",
             store=url,
         )
+    if file is not None and make and file.parent == settings.folder:
+        make_private(settings.folder)
     until = time.monotonic() + patience
     while True:
         try:

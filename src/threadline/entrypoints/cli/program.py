@@ -13,6 +13,7 @@ from threadline.entrypoints.cli import (
     attaching,
     care,
     importing,
+    linking,
     places,
     readers,
     saying,
@@ -76,7 +77,7 @@ _add(
     deliveries=saying.deliveries,
     attach=attaching.attach,
 )
-_add("Serve", serve=serving.serve)
+_add("Serve", serve=serving.serve, link=linking.link)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")
 _add("Look after it", doctor=care.doctor)
 

@@ -9,6 +9,7 @@ from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.rules import authority
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     SESSION,
@@ -19,6 +20,7 @@ from threadline.entrypoints.http.auth import (
 )
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.http.keys import ONCE
 from threadline.entrypoints.shapes import plain
 
 
@@ -36,9 +38,14 @@ class TokenBody(Body):
     expires_at: datetime | None = None
 
 
-@post("/v1/tokens", status_code=200, opt=callers(CONTROLLER))
+@post(
+    "/v1/tokens",
+    status_code=200,
+    opt=callers(CONTROLLER, key=ONCE),
+    responses=answers.shown(answers.Token),
+)
 async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer:
-    """Make a token; its secret is in this answer and nowhere else."""
+    """Make a token; its secret is in this answer and nowhere else, also not under the same key."""
     scope = authority.scope_of(caller) if data.scope_id is None else data.scope_id
     made = await line.tokens.create(
         data.kind,
@@ -54,7 +61,7 @@ async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer
     return dict(plain(made))
 
 
-@get("/v1/tokens", opt=callers(CONTROLLER))
+@get("/v1/tokens", opt=callers(CONTROLLER), responses=answers.shown(answers.Tokens))
 async def page(
     line: Line,
     caller: Asker,
@@ -101,7 +108,12 @@ async def lend(
     return dict(plain(made))
 
 
-@delete("/v1/tokens/{token:str}", status_code=200, opt=callers(CONTROLLER, SESSION))
+@delete(
+    "/v1/tokens/{token:str}",
+    status_code=200,
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Token),
+)
 async def revoke(
     token: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker
 ) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 
 import pytest
@@ -81,7 +82,7 @@ if count("runs") == 1:
     held = open({pipe!r}, "w")
     held.write("here")
     held.flush()
-    subprocess.run(["sleep", "600"], pass_fds=[held.fileno()])
+    subprocess.run(["sleep", "60"], pass_fds=[held.fileno()])
 say(reply=" and ".join(texts))
 """
     )
@@ -91,6 +92,7 @@ say(reply=" and ".join(texts))
         assert running.read(4) == "here"
         first.kill()
         # The end of the pipe comes when nobody holds it any more: command and grandchild are gone.
+        assert select.select([running], [], [], 30)[0], "it outlived its attach"
         assert running.read() == ""
     lobby.say("Are you there?")
 

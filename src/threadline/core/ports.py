@@ -27,6 +27,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.push import PushTarget
 from threadline.core.quick import quick
 from threadline.core.tokens import Token
 
@@ -63,6 +64,7 @@ INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
+PUSH: Noun[int, PushTarget] = Noun("push")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,7 @@ DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
+PUSHED: Query[PushTarget] = Query("push.active", PUSH)
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints
 
@@ -45,12 +45,14 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECORD,
     ROUTE,
     SESSION,
     TOKEN,
     Noun,
 )
+from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
 from threadline.core.tokens import Token
 
@@ -109,10 +111,12 @@ _bare_about = _bare(About)
 _bare_session = _bare(Session)
 _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
+_bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
+_push = msgspec.json.Decoder(PushTarget).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 
 
@@ -192,6 +196,19 @@ def _held(row: Row) -> Held:
     return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by, body.delivery)
 
 
+def _push_row(key: int, value: PushTarget) -> Row:
+    # The lease moves on its own; the body is what a person set and what became of it.
+    until = None if value.leased_until is None else micros(value.leased_until)
+    body = encode(_bare_push(replace(value, fence=0, leased_until=None))).decode()
+    return (key, 1 if value.state in ACTIVE else 0, value.fence, until, body)
+
+
+def _push_target(row: Row) -> tuple[int, PushTarget]:
+    session, fence, until, body = row
+    leased_until = None if until is None else instant(until)
+    return session, replace(_push(body), fence=fence, leased_until=leased_until)
+
+
 class Codec:
     """The one place that knows how a noun lies in its columns. Holds the store's key."""
 
@@ -232,6 +249,7 @@ class Codec:
                 encode(_bare_delivery(value)).decode(),
             ),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
+            PUSH: _push_row,
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -258,6 +276,7 @@ class Codec:
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
+            PUSH: _push_target,
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

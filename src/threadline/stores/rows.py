@@ -17,6 +17,7 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECORD,
     ROUTE,
     SESSION,
@@ -38,6 +39,7 @@ SAVED = (
     DELIVERY,
     INTENT,
     TOKEN,
+    PUSH,
     ROUTE,
     INDEXED,
 )

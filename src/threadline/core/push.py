@@ -152,10 +152,12 @@ def said_in(answer: Answer, name: str) -> object:
     return found.get(name) if isinstance(found, dict) else None
 
 
-def failed(
-    target: PushTarget, fault: Fault, now: datetime, wait: timedelta, asked: timedelta | None
-) -> PushTarget:
-    """The target after a call that went wrong. One that says it is gone is stopped."""
+def failed(target: PushTarget, fault: Fault, now: datetime, wait: timedelta) -> PushTarget:
+    """The target after a call that went wrong. One that says it is gone is stopped.
+
+    Calls that were under way together fail together: that is one failure, not many.
+    """
+    until = now + wait
     if fault is Fault.GONE:
         return replace(
             target,
@@ -165,13 +167,14 @@ def failed(
             next_attempt_at=None,
             leased_until=None,
         )
+    resting = target.next_attempt_at is not None and target.next_attempt_at > now
     return replace(
         target,
         state=PushState.FAILING,
-        failures=target.failures + 1,
+        failures=target.failures + (0 if resting else 1),
         last_error=fault,
         last_error_at=now,
-        next_attempt_at=now + max(wait, asked or timedelta()),
+        next_attempt_at=max(until, target.next_attempt_at or until),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from threadline.core.outside import Outside
 from threadline.core.ports import Store
-from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.limits import Limits
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.hydration import Hydration
@@ -11,6 +12,7 @@ from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
+from threadline.flows.push import Push
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -23,7 +25,7 @@ from threadline.flows.watching import Watching
 class Flows:
     """The flows as attributes, on one store and within the same limits."""
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    def __init__(self, store: Store, limits: Limits, outside: Outside) -> None:
         self.store = store
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
@@ -32,6 +34,7 @@ class Flows:
         self.inbound = Inbound(store, self.hydration, limits)
         self.members = Members(store, limits)
         self.outbound = Outbound(store, limits)
+        self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)

@@ -25,6 +25,7 @@ from threadline.entrypoints.http import (
     members,
     origins,
     publishing,
+    push,
     searching,
     sessions,
     speakers,
@@ -45,6 +46,7 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    push,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

@@ -55,7 +55,8 @@ class Threadline(Flows):
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
         `indexing` keeps the text index behind the commits of this process. `push_allow_private`
-        lets sessions be pushed to at private addresses. `options` go to the store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        lets sessions be pushed to at private addresses. `options` go to the store. Raises what
+        `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite

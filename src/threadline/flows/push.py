@@ -205,7 +205,7 @@ class Push:
         self._store = store
         self.outside = outside
         self.clock = clock
-        # Rung after a change here, so that the loop of this process need not wait for its next look.
+        # Set after a change, so that the loop of this process need not wait for its next look.
         self.changed = asyncio.Event()
 
     async def set(

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -141,7 +142,7 @@ class Pushing:
                 self._fences[number] = fence
                 pusher = _Pusher(self, post, number, fence)
                 self._running[number] = task = asyncio.create_task(pusher.run())
-                task.add_done_callback(lambda done, number=number: self._ended(number, done))
+                task.add_done_callback(partial(self._ended, number))
 
     def _wants(self, target: PushTarget, now: datetime) -> bool:
         """Whether there is something to do about its lease, or about a pusher that fell."""
@@ -236,7 +237,7 @@ class _Pusher:
 
     async def _drain(self, room: int) -> None:
         """Hand on a conversation until it is dry. One request of it is under way at a time."""
-        failures, last = 0, None
+        failures, last = 0, None  # `last`: what was sent is sent again as it was
         try:
             while True:
                 self._again.discard(room)
@@ -246,8 +247,10 @@ class _Pusher:
                     return
                 if step is None or step.acknowledged:
                     failures, last = 0, None
-                elif step.wait > 0:
-                    failures, last = failures + step.arrived, step.last or last
+                    continue
+                failures += step.arrived
+                last = last if step.last is None else step.last
+                if step.wait > 0:
                     await self._all.wait(step.wait)
         finally:
             del self._rooms[room]
@@ -304,10 +307,8 @@ class _Pusher:
             raise _Over
         self._note(target, fault, failing=ready.failing)
         if arrived:
-            wait = backoff(failures + 1, self._all.chance(), self._pace)
-            return _Step(
-                wait=wait.total_seconds(), last=last, arrived=True, acknowledged=ack is not None
-            )
+            wait = backoff(failures + 1, self._all.chance(), self._pace).total_seconds()
+            return _Step(wait=wait, last=last, arrived=True, acknowledged=ack is not None)
         return _Step(wait=0.0, last=last)
 
     def _note(self, target: PushTarget, fault: Fault | None, *, failing: bool) -> None:

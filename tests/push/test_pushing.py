@@ -461,7 +461,7 @@ async def test_a_conversation_whose_history_is_imported_is_left_out(
     await tl.conversations.ensure(elsewhere)
     await tl.members.join(elsewhere, "coder", policy="all")
     await proven(tl, receiver)
-    window = await tl.hydration.begin(ROOM, mode="gated")
+    window = await tl.hydration.begin(ROOM, mode="gated", owner="importer")
     held = InboundMessage(
         conversation=ConversationRef.parse(ROOM), text="held", actor=ADA, message_id="m1"
     )
@@ -480,6 +480,7 @@ async def test_what_retention_took_is_told(
     tl: Threadline, receiver: Receiver, running: Running, coder: str
 ) -> None:
     await say(tl, "one", "two", "three")
+    await tl.replay.ack(ROOM, "coder", 1)
     await tl.conversations.change(ROOM, max_retained_entries=1)
     await tl.upkeep.round()
     await proven(tl, receiver)
@@ -488,7 +489,7 @@ async def test_what_retention_took_is_told(
         got = await receiver.next()
         await read_to(tl, 3)
 
-    assert (got.texts, got.data["gap"]) == (["three"], {"first": 1, "last": 2})
+    assert (got.texts, got.data["gap"]) == (["three"], {"first": 2, "last": 2})
 
 
 async def test_a_target_survives_a_restart_with_its_back_off(

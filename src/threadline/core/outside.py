@@ -22,7 +22,8 @@ MAX_URL = 2_000
 LOWEST_PORT = 1_024
 PORTS = {"https": 443, "http": 80}
 
-_NAME = re.compile(r"(?=.{1,253}\.?\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?)+\Z", re.I)
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\.?\Z)(?:{_LABEL}\.)*{_LABEL}\.?\Z", re.I)
 _NUMBER = re.compile(r"(?:\d+|0x[0-9a-f]*)\Z", re.I)
 _PLAIN = re.compile(r"[!-~]+\Z")
 

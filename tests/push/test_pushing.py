@@ -472,6 +472,7 @@ async def test_a_conversation_whose_history_is_imported_is_left_out(
         assert await receiver.texts(1) == ["other"]
         await read_to(tl, 1, room=elsewhere)
         assert len(receiver.got) == 1
+        assert window.token is not None
         await tl.hydration.complete(ROOM, window.token)
         assert await receiver.texts(1) == ["held"]
 

@@ -577,7 +577,8 @@ async def test_the_secret_is_shown_once_and_is_nowhere_else(
         async with running(tl):
             await receiver.next()
             await receiver.next()
-            await read_to(tl, 1)
+            await say(tl, "and more")
+            await receiver.next()
     assert made.secret is not None
     raw = made.secret.removeprefix("whsec_")
 

@@ -21,14 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from threadline.core.errors import ConfigError, WrongKey
+from threadline.core.outside import Outside
+from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.flows.every import Flows
+from threadline.transports.guarded import Guarded
 
 KEY_BYTES = 32
 
 
 class Threadline(Flows):
     """Everything, embedded: the flows as attributes, open as long as you hold it."""
+
+    def __init__(
+        self, store: Store, limits: Limits = LIMITS, *, outside: Outside | None = None
+    ) -> None:
+        super().__init__(store, limits, outside or Guarded())
 
     @staticmethod
     @asynccontextmanager
@@ -39,14 +47,16 @@ class Threadline(Flows):
         key_file: str | Path | None = None,
         limits: Limits = LIMITS,
         indexing: bool = True,
+        push_allow_private: bool = False,
         **options: Any,
     ) -> AsyncIterator[Threadline]:
         """Open a store and everything on it.
 
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
-        `indexing` keeps the text index behind the commits of this process. `options` go to the
-        store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        `indexing` keeps the text index behind the commits of this process. `push_allow_private`
+        lets sessions be pushed to at private addresses. `options` go to the store. Raises what
+        `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite
@@ -65,7 +75,7 @@ class Threadline(Flows):
             store = await open_postgres(url, secret, **options)
         else:
             raise ConfigError(f"the store {url!r} is neither sqlite:PATH nor postgresql://….")
-        line = Threadline(store, limits)
+        line = Threadline(store, limits, outside=Guarded(allow_private=push_allow_private))
         try:
             if indexing:
                 line.search.start()

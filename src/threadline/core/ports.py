@@ -30,6 +30,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.push import PushTarget
 from threadline.core.quick import quick
 from threadline.core.tokens import Login, Token
 
@@ -71,6 +72,7 @@ RUN: Noun[tuple[int, int], Run] = Noun("runs")
 LINK: Noun[int, Link] = Noun("links")
 GUEST: Noun[int, Visitor] = Noun("guests")
 LOGIN: Noun[bytes, Login] = Noun("logins")
+PUSH: Noun[int, PushTarget] = Noun("push")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +114,7 @@ GUESTS_OF: Query[Visitor] = Query("guests.of_conversation", GUEST)
 GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
 GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
 ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
+PUSHED: Query[PushTarget] = Query("push.active", PUSH)
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 META: Query[tuple[str, str]] = Query("meta.load")

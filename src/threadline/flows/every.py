@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from threadline.core.outside import Outside
 from threadline.core.ports import Store
-from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.limits import Limits
 from threadline.flows.attaching import Attaching
 from threadline.flows.census import Census
 from threadline.flows.context import Context
@@ -17,6 +18,7 @@ from threadline.flows.links import Links
 from threadline.flows.logins import Logins
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
+from threadline.flows.push import Push
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -29,7 +31,7 @@ from threadline.flows.watching import Watching
 class Flows:
     """The flows as attributes, on one store and within the same limits."""
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    def __init__(self, store: Store, limits: Limits, outside: Outside) -> None:
         self.store = store
         self.attaching = Attaching(store)
         self.census = Census(store)
@@ -45,6 +47,7 @@ class Flows:
         self.logins = Logins(store)
         self.members = Members(store, limits)
         self.outbound = Outbound(store, limits)
+        self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)

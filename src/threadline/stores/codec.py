@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints
 
@@ -51,6 +51,7 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECORD,
     ROUTE,
     RUN,
@@ -58,6 +59,7 @@ from threadline.core.ports import (
     TOKEN,
     Noun,
 )
+from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
 from threadline.core.tokens import Login, Token
 
@@ -118,12 +120,14 @@ _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
 _bare_link = _bare(Link)
 _bare_visitor = _bare(Visitor)
+_bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
 _link = msgspec.json.Decoder(Link).decode
 _visitor = msgspec.json.Decoder(Visitor).decode
+_push = msgspec.json.Decoder(PushTarget).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
@@ -205,6 +209,19 @@ def _held(row: Row) -> Held:
     return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by, body.delivery)
 
 
+def _push_row(key: int, value: PushTarget) -> Row:
+    # The lease moves on its own; the body is what a person set and what became of it.
+    until = None if value.leased_until is None else micros(value.leased_until)
+    body = encode(_bare_push(replace(value, fence=0, leased_until=None))).decode()
+    return (key, 1 if value.state in ACTIVE else 0, value.fence, until, body)
+
+
+def _push_target(row: Row) -> tuple[int, PushTarget]:
+    session, fence, until, body = row
+    leased_until = None if until is None else instant(until)
+    return session, replace(_push(body), fence=fence, leased_until=leased_until)
+
+
 class Codec:
     """The one place that knows how a noun lies in its columns. Holds the store's key."""
 
@@ -262,6 +279,7 @@ class Codec:
                 encode(_bare_visitor(value)).decode(),
             ),
             LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
+            PUSH: _push_row,
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -293,6 +311,7 @@ class Codec:
             LINK: lambda row: (row[0], _link(row[1])),
             GUEST: lambda row: (row[0], _visitor(row[1])),
             LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
+            PUSH: _push_target,
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

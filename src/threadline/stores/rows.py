@@ -21,6 +21,7 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECORD,
     ROUTE,
     RUN,
@@ -48,6 +49,7 @@ SAVED = (
     LINK,
     GUEST,
     LOGIN,
+    PUSH,
     ROUTE,
     INDEXED,
 )

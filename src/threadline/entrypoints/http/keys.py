@@ -58,7 +58,8 @@ async def line_of(request: Request[Any, Any, Any], line: Flows) -> Flows:
         key=key,
         payload=_digest(await request.body()),
     )
-    return Flows(KeyedStore(line.store, claim, once=how == ONCE), line.limits)
+    keyed = KeyedStore(line.store, claim, once=how == ONCE)
+    return Flows(keyed, line.limits, line.push.outside)
 
 
 def _digest(body: bytes) -> str:

@@ -37,6 +37,7 @@ from threadline.entrypoints.http import (
     members,
     origins,
     publishing,
+    push,
     searching,
     sessions,
     speakers,
@@ -70,6 +71,7 @@ MODULES: tuple[Any, ...] = (
     links,
     chat,
     login,
+    push,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

@@ -147,6 +147,24 @@ class NoAdapter(ThreadlineError):
     status = 409
 
 
+class AccountTaken(ThreadlineError):
+    """Somebody else speaks for this account."""
+
+    status = 409
+
+
+class CallbackFailed(ThreadlineError):
+    """The callback did not prove that it belongs to the adapter."""
+
+    status = 422
+
+
+class DeliveryConflict(ThreadlineError):
+    """The delivery is in a state that does not allow that."""
+
+    status = 409
+
+
 class HandleConflict(ThreadlineError):
     """The handle means another participant here."""
 

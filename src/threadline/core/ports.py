@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from threadline.core.deliveries import Delivery, Intent
+from threadline.core.adapters import Registration
+from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.model import (
     Conversation,
     Held,
@@ -63,6 +64,10 @@ INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
+LANE: Noun[int, Lane] = Noun("lanes")
+WAIT: Noun[tuple[str, str, str, str], Wait] = Noun("waits")
+RECEIPT: Noun[tuple[int, bytes], Receipt] = Noun("receipts")
+ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +97,12 @@ SWEPT: Query[tuple[int]] = Query("records.older_than")
 DELIVERIES_OF: Query[Delivery] = Query("deliveries.of_conversation", DELIVERY)
 DELIVERIES_OF_SESSION: Query[Delivery] = Query("deliveries.of_session", DELIVERY)
 DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
+DELIVERIES_IN_STATE: Query[Delivery] = Query("deliveries.in_state", DELIVERY)
+IN_LANE: Query[Delivery] = Query("deliveries.in_lane", DELIVERY)
+LANES: Query[tuple[int, int]] = Query("lanes.next")
+LANES_OWNED: Query[tuple[int]] = Query("lanes.owned")
+ECHOES: Query[Receipt] = Query("receipts.waiting", RECEIPT)
+ADAPTERS: Query[Registration] = Query("adapters.page", ADAPTER)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")

@@ -6,6 +6,7 @@ from typing import Any
 
 from threadline.core.model import Conversation, Membership
 from threadline.core.ports import (
+    ADAPTER,
     ADDRESS,
     CONVERSATION,
     DELIVERY,
@@ -14,13 +15,16 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LANE,
     MEMBER,
     NAME,
     PARTICIPANT,
+    RECEIPT,
     RECORD,
     ROUTE,
     SESSION,
     TOKEN,
+    WAIT,
     Noun,
 )
 
@@ -37,6 +41,10 @@ SAVED = (
     HELD,
     DELIVERY,
     INTENT,
+    LANE,
+    RECEIPT,
+    WAIT,
+    ADAPTER,
     TOKEN,
     ROUTE,
     INDEXED,

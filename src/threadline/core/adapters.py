@@ -22,6 +22,7 @@ from threadline.core.wire import (
     Refused,
     Request,
     Sent,
+    Transport,
 )
 
 DEFAULT_LENGTH = 4_000
@@ -111,13 +112,26 @@ class Adapter(Protocol):
 class Children(Protocol):
     """An adapter that can open a conversation below another one."""
 
-    def open_child(self, parent: ConversationRef, root: str | None, title: str, key: str) -> ApiCall:
+    def open_child(
+        self, parent: ConversationRef, root: str | None, title: str, key: str
+    ) -> ApiCall:
         """The call that opens it; `root` is the message it hangs on."""
 
     def read_child(
         self, parent: ConversationRef, call: ApiCall, answer: ApiResponse
     ) -> ConversationRef | Refused | Doubt:
         """The address of the child."""
+
+
+@runtime_checkable
+class Challenged(Protocol):
+    """An adapter elsewhere, which proves that its callback is its own."""
+
+    def challenge(self, words: str) -> ApiCall:
+        """The signed call that asks for these words back."""
+
+    def is_proven(self, words: str, answer: ApiResponse) -> bool:
+        """Whether it gave them."""
 
 
 @runtime_checkable
@@ -131,8 +145,14 @@ class Lookup(Protocol):
         """`Sent` where it is there, `Refused` where it certainly is not."""
 
 
-class Dialects(Protocol):
-    """Makes the dialect of an account; None where this process has none for its provider."""
+class Channels(Protocol):
+    """How this process reaches accounts: their dialects and the wires to them."""
 
-    def __call__(self, account: Account) -> Adapter | None:
-        """Pure: the same account gives the same dialect."""
+    def dialect(self, account: Account) -> Adapter | None:
+        """Pure: the same account gives the same dialect; None where there is none here."""
+
+    def transport(self, provider: str) -> Transport:
+        """What performs this provider's calls."""
+
+    async def close(self) -> None:
+        """Hang up."""

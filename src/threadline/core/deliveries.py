@@ -1,9 +1,9 @@
 """What becomes of one thing a session says: the intent, its right, its attempts, its end.
 
-A local provider (`web`, `internal`) has no network in between: the commit that writes the record is
-the proof, so its deliveries are born settled and are never `sending` or `uncertain` (law 9). Any
-other goes `pending → sending → delivered | failed | uncertain | expired | cancelled`, one part after
-the other, in the lane of its conversation.
+A local provider (`web`, `internal`) has no network in between: the commit that writes the record
+is the proof, so its deliveries are born settled and are never `sending` or `uncertain` (law 9). Any
+other goes `pending → sending → delivered | failed | uncertain | expired | cancelled`, part by part,
+in the lane of its conversation.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class Lane:
 
     `fence` rises with every attempt: a verdict under an older one is refused, a proof never is.
     While `owner` is set the lane is leased until `due_at`; else that is when it is worth a look,
-    None while nothing waits. `waiting` counts the deliveries in it.
+    None while nothing waits. `waiting` counts the deliveries in it. `ticket` names the lease, so
+    that a mark whose commit was in doubt is recognised when it is made again.
     """
 
     conversation: int
@@ -132,6 +133,7 @@ class Lane:
     owner: str = ""
     due_at: datetime | None = None
     waiting: int = 0
+    ticket: int = 0
 
 
 @quick

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from threadline.core.adapters import Channels
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.pacing import PACE, Pace
+from threadline.flows.adapters import Adapters
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.hydration import Hydration
@@ -11,6 +14,7 @@ from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
+from threadline.flows.outbox import Outbox
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -21,17 +25,30 @@ from threadline.flows.watching import Watching
 
 
 class Flows:
-    """The flows as attributes, on one store and within the same limits."""
+    """The flows as attributes, on one store and within the same limits.
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    `node` names this process among those on the store; a SQLite file has only one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits = LIMITS,
+        *,
+        channels: Channels | None = None,
+        pace: Pace = PACE,
+        node: str = "",
+    ) -> None:
         self.store = store
+        self.adapters = Adapters(store, channels, limits)
         self.conversations = Conversations(store, limits)
-        self.deliveries = Deliveries(store, limits)
+        self.deliveries = Deliveries(store, limits, pace)
         self.hydration = Hydration(store, limits)
         self.importing = Importing(self.hydration, limits)
         self.inbound = Inbound(store, self.hydration, limits)
         self.members = Members(store, limits)
-        self.outbound = Outbound(store, limits)
+        self.outbound = Outbound(store, self.deliveries, limits, pace)
+        self.outbox = Outbox(store, limits, channels=channels, owner=node, pace=pace)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)

@@ -250,6 +250,7 @@ class Codec:
                 value.owner,
                 None if value.due_at is None else micros(value.due_at),
                 value.waiting,
+                value.ticket,
             ),
             RECEIPT: lambda key, value: (
                 *key,
@@ -292,6 +293,7 @@ class Codec:
                     owner=row[2],
                     due_at=None if row[3] is None else instant(row[3]),
                     waiting=row[4],
+                    ticket=row[5],
                 ),
             ),
             RECEIPT: lambda row: ((row[0], bytes(row[1])), _receipt(row[2])),

@@ -91,9 +91,7 @@ def parts(text: str, ends: Sequence[int]) -> list[str]:
     return made
 
 
-def open_at(
-    text: str, end: int, start: int = 0, fence: Fence | None = None
-) -> Fence | None:
+def open_at(text: str, end: int, start: int = 0, fence: Fence | None = None) -> Fence | None:
     """The code block that is open where a text is cut, None outside of one.
 
     `fence` is the one that was open at `start`.

@@ -194,7 +194,12 @@ async def enter(
     while True:
         try:
             return await stack.enter_async_context(
-                Threadline.open(url, key_file=settings.key_file or None, indexing=indexing)
+                Threadline.open(
+                    url,
+                    key_file=settings.key_file or None,
+                    indexing=indexing,
+                    allow_private=settings.allow_private_callbacks,
+                )
             )
         except StoreBusy:
             if hatch and file is not None and (tl := await _through_the_hatch(file)) is not None:

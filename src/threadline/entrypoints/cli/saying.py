@@ -13,7 +13,7 @@ from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
-    from threadline.flows.deliveries import DeliveryStatus
+    from threadline.flows.statuses import DeliveryStatus
 
 Speaker = Annotated[
     str,

@@ -19,6 +19,7 @@ from litestar.types import ASGIApp
 
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
+    adapters,
     auth,
     conversations,
     inbound,
@@ -45,6 +46,7 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    adapters,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

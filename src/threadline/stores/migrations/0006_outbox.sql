@@ -12,9 +12,10 @@ create table lanes (
     fence bigint not null,
     owner text not null,
     due_at bigint,
-    waiting bigint not null
+    waiting bigint not null,
+    ticket bigint not null
 );
-create index lanes_due on lanes (due_at);
+create index lanes_due on lanes (due_at, conversation);
 create index lanes_owned on lanes (owner, conversation);
 
 create table receipts (

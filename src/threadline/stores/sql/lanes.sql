@@ -1,19 +1,20 @@
 -- name: lanes.load (conversation bigint)
-select l.conversation, l.fence, l.owner, l.due_at, l.waiting
+select l.conversation, l.fence, l.owner, l.due_at, l.waiting, l.ticket
 from {{rows}} k join lanes l on l.conversation = k.conversation;
 
--- name: lanes.save (conversation bigint, fence bigint, owner text, due_at bigint, waiting bigint)
-insert into lanes (conversation, fence, owner, due_at, waiting)
-select k.conversation, k.fence, k.owner, k.due_at, k.waiting from {{rows}} k where true
+-- name: lanes.save (conversation bigint, fence bigint, owner text, due_at bigint, waiting bigint, ticket bigint)
+insert into lanes (conversation, fence, owner, due_at, waiting, ticket)
+select k.conversation, k.fence, k.owner, k.due_at, k.waiting, k.ticket from {{rows}} k where true
 on conflict (conversation) do update
 set fence = excluded.fence, owner = excluded.owner, due_at = excluded.due_at,
-    waiting = excluded.waiting;
+    waiting = excluded.waiting, ticket = excluded.ticket;
 
 -- name: lanes.drop (conversation bigint)
 delete from lanes where (conversation) in (select k.conversation from {{rows}} k);
 
 -- name: lanes.next
-select l.conversation, l.due_at from lanes l where l.due_at > $1 order by l.due_at limit $2;
+select l.conversation, l.due_at from lanes l
+where (l.due_at, l.conversation) > ($1, $2) order by l.due_at, l.conversation limit $3;
 
 -- name: lanes.owned
 select l.conversation from lanes l

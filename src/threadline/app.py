@@ -95,7 +95,8 @@ class Threadline(Flows):
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
         `indexing` keeps the text index behind the commits of this process; `allow_private` lets
-        callbacks of adapters be in a private network. `options` go to the store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        callbacks of adapters be in a private network. `options` go to the store. Raises what
+        `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite

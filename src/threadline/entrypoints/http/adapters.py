@@ -1,4 +1,4 @@
-"""Adapters that run elsewhere, over HTTP: registered, shown, removed; and the children they open."""
+"""Adapters that run elsewhere: registered, shown, removed; and the children they open."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ class Outbox:
         if after is None:
             _log("delivery.late_verdict", conversation=public(attempt.conversation))
             return
-        if after.state is not DeliveryState.PENDING:
+        if after.state not in (DeliveryState.PENDING, DeliveryState.DELIVERED):
             _log(
                 f"delivery.{after.state.value}",
                 conversation=public(after.conversation),

@@ -51,7 +51,7 @@ class Platform:
         self._client.post("/faults", json={"fault": fault, **facts}).raise_for_status()
 
     def say(self, word: str) -> None:
-        """`release` a slow answer, wait until one has `arrived`, be `idempotent`."""
+        """`release` a slow answer, wait until one has `arrived`, be `idempotent`, be `calm`."""
         self._client.post(f"/{word}").raise_for_status()
 
     def entries(self, kind: str) -> list[dict[str, Any]]:

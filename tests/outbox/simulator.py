@@ -114,6 +114,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(200, {})
             case "/arrived":
                 self.answer(200, {"arrived": self.platform.arrived.wait(60)})
+            case "/calm":
+                self.platform.faults.clear()
+                self.answer(200, {})
             case "/idempotent":
                 self.platform.idempotent = True
                 self.answer(200, {})
@@ -143,6 +146,8 @@ class Handler(BaseHTTPRequestHandler):
     def publish(self, body: dict[str, Any]) -> None:
         """Say it, with the trouble that was asked for."""
         fault = self.platform.trouble(body) or {"fault": ""}
+        if fault["fault"]:
+            self.platform.write("fault", key=body["key"], fault=fault["fault"])
         match fault["fault"]:
             case "refuse":
                 self.answer(fault.get("status", 200), fault["answer"])

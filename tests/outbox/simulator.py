@@ -134,6 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(raw)
         name = self.path.rpartition("/")[2]
         if name == "challenge":
+            self.platform.write("challenge")
             self.answer(200, {"challenge": body["challenge"]})
         elif name == "child-conversation":
             self.platform.write("child", key=body["key"], root=body["reply_to"])

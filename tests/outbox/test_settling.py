@@ -256,6 +256,7 @@ async def test_what_is_confirmed_while_history_is_imported_is_recorded_after_it(
     with pytest.raises(HydrationPending):
         await tl.inbound.append(InboundMessage(conversation=ROOM, text="x", actor=Actor("a")))
 
+    assert window.token is not None
     await tl.hydration.complete(ROOM, window.token)
 
     assert (during.state, during.sequence, during.parts) == (DELIVERED, None, 2)

@@ -6,16 +6,11 @@ nobody else takes the account.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
-
-import msgspec
 
 from threadline.core.adapters import (
     Account,
@@ -24,7 +19,6 @@ from threadline.core.adapters import (
     Channels,
     Children,
     Registration,
-    Unit,
 )
 from threadline.core.draft import Draft
 from threadline.core.errors import (
@@ -38,12 +32,12 @@ from threadline.core.errors import (
 from threadline.core.ids import number_of
 from threadline.core.model import (
     CONTROLLER,
-    Actor,
     AdapterCaller,
     Caller,
     Controller,
     ConversationRef,
 )
+from threadline.core.places import create
 from threadline.core.ports import (
     ADAPTER,
     ADAPTERS,
@@ -52,24 +46,26 @@ from threadline.core.ports import (
     WAIT,
     Changes,
     Loaded,
+    Needs,
     Page,
     Store,
     Story,
 )
 from threadline.core.rules import authority, delivery
 from threadline.core.rules.limits import LIMITS, Limits, clamp
-from threadline.core.rules.splitting import SHORTEST
 from threadline.core.tokens import holds
 from threadline.core.wire import Doubt, Lost, Refused, Unsent
+from threadline.flows.capabilities import (
+    checked_callback,
+    checked_secret,
+    new_secret,
+    read_capabilities,
+)
+from threadline.flows.conversations import State, shown
 from threadline.flows.looking import found, where_of
 from threadline.flows.outbox import account_of
 from threadline.flows.sealing import nonce, seal
 
-SECRET_BYTES = 32
-SECRET_MARK = "whsec_"
-LONGEST = 10_000_000
-MAX_SETTLE = 24 * 3600.0
-MAX_CALLBACK = 2_000
 MAX_TITLE = 200
 
 AccountKey = tuple[str, str, str]
@@ -240,6 +236,28 @@ class ReadAccount(Story[tuple[Account, ConversationRef]]):
         return Changes(), (account_of(loaded, row), ref)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddChild(Story[State]):
+    """Make the conversation an adapter opened known, below the one it was opened in."""
+
+    ref: ConversationRef
+    parent: ConversationRef
+    root: str | None
+    title: str
+
+    def needs(self) -> Needs:
+        """Both addresses."""
+        return Needs(take=(self.ref.text,), peek=(self.parent.text,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, State]:
+        """One that is known stays as it is."""
+        draft = Draft(loaded)
+        there = draft.taken(self.ref.text) or create(
+            draft, self.ref, now, parent=self.parent, root=self.root, title=self.title
+        )
+        return draft.changes, shown(there, now)
+
+
 class Adapters:
     """Adapters outside of this process."""
 
@@ -275,7 +293,7 @@ class Adapters:
         can = read_capabilities(capabilities)
         where = checked_callback(callback)
         known = await self._store.read(Prepare(key=key, owner=owner))
-        made = secret or known or _new_secret()
+        made = secret or known or new_secret()
         checked_secret(made)
         await self._prove(
             Account(
@@ -380,8 +398,8 @@ class Adapters:
         title: str = "",
         key: str | None = None,
         caller: Caller = CONTROLLER,
-    ) -> ConversationRef:
-        """Let the adapter open a conversation below another; answers its address.
+    ) -> State:
+        """Let the adapter open a conversation below another; answers the child.
 
         `root` is the message id it hangs on. The same `key` opens one. Raises `NoAdapter` where
         the account's adapter cannot, `CallbackFailed` where it refused, `OutcomeUnknown`.
@@ -410,7 +428,9 @@ class Adapters:
                 raise CallbackFailed(f"({failure.value}: {reason})", refused=failure.value)
             case Doubt(reason=reason):
                 raise OutcomeUnknown(f"({reason}) Ask again with the same key.")
-        return child
+            case ConversationRef():
+                pass
+        return await self._store.run(AddChild(ref=child, parent=ref, root=root, title=title))
 
     def _key(self, provider: str, account_id: str, scope: str | None, caller: Caller) -> AccountKey:
         ref = ConversationRef(
@@ -418,98 +438,3 @@ class Adapters:
         )
         authority.may_write(caller, ref)
         return ref.scope_id, ref.provider, ref.account_id
-
-
-def _new_secret() -> str:
-    return SECRET_MARK + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-
-
-def checked_secret(secret: str) -> str:
-    """A signing secret. Raises `InvalidInput`, without saying what it was."""
-    try:
-        size = len(base64.b64decode(secret.removeprefix(SECRET_MARK), validate=True))
-    except (binascii.Error, ValueError):
-        size = 0
-    if not secret.startswith(SECRET_MARK) or not 24 <= size <= 64:
-        raise InvalidInput(
-            "a secret is `whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks.",
-            field="secret",
-        )
-    return secret
-
-
-def checked_callback(callback: str) -> str:
-    """A callback's URL without a slash at its end. Raises `InvalidInput`."""
-    problem = ""
-    try:
-        parts = urlsplit(callback)
-        port = parts.port
-    except ValueError:
-        raise InvalidInput("the callback is no URL.", field="callback") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        problem = "begins with https:// and a host"
-    elif parts.username is not None or parts.password is not None:
-        problem = "holds no user and no password"
-    elif parts.query or parts.fragment:
-        problem = "has no query and no fragment"
-    elif port == 0 or len(callback) > MAX_CALLBACK or not callback.isprintable():
-        problem = f"has at most {MAX_CALLBACK} printable characters"
-    if problem:
-        raise InvalidInput(f"a callback {problem}.", field="callback")
-    return callback.rstrip("/")
-
-
-class _Given(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Capabilities as they are written in JSON; times in seconds."""
-
-    max_length: int = Capabilities().max_length
-    unit: str = "characters"
-    attachments: bool = False
-    edits: bool = False
-    history: bool = False
-    child_conversations: bool = False
-    idempotent: bool = False
-    idempotent_for: float | None = None
-    settle_within: float = Capabilities().settle_within.total_seconds()
-    answers_in_thread: bool = False
-    actor: dict[str, str] | None = None
-
-
-def read_capabilities(given: Mapping[str, Any] | Capabilities | None) -> Capabilities:
-    """What an adapter says it can do. Raises `InvalidInput` naming the field."""
-    if isinstance(given, Capabilities):
-        return given
-    try:
-        read = msgspec.convert(dict(given or {}), _Given)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"capabilities: {error}.", field="capabilities") from None
-    if not SHORTEST <= read.max_length <= LONGEST:
-        raise InvalidInput(
-            f"max_length is from {SHORTEST} to {LONGEST}.", field="capabilities.max_length"
-        )
-    spans = {"settle_within": read.settle_within, "idempotent_for": read.idempotent_for}
-    for name, span in spans.items():
-        if span is not None and not 0 <= span <= MAX_SETTLE:
-            raise InvalidInput(
-                f"{name} is from 0 to {MAX_SETTLE:.0f} seconds.", field=f"capabilities.{name}"
-            )
-    actor = None
-    if read.actor is not None:
-        if set(read.actor) - {"id", "name"} or not read.actor.get("id", "").strip():
-            raise InvalidInput("actor is {id, name?}.", field="capabilities.actor")
-        actor = Actor(read.actor["id"], read.actor.get("name", ""), is_bot=True, is_self=True)
-    return Capabilities(
-        max_length=read.max_length,
-        unit=Unit.of(read.unit),
-        attachments=read.attachments,
-        edits=read.edits,
-        history=read.history,
-        child_conversations=read.child_conversations,
-        idempotent=read.idempotent,
-        idempotent_for=None
-        if read.idempotent_for is None
-        else timedelta(seconds=read.idempotent_for),
-        settle_within=timedelta(seconds=read.settle_within),
-        answers_in_thread=read.answers_in_thread,
-        actor=actor,
-    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, post
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
@@ -25,6 +25,10 @@ Key = Annotated[
         name="Idempotency-Key",
         description="With it the same words are said once, for 30 days.",
     ),
+]
+InState = Annotated[
+    str | None,
+    QueryParameter(name="state", description="Only those in this state, such as uncertain."),
 ]
 OPEN = (DeliveryState.PENDING, DeliveryState.SENDING)
 LONGEST_WAIT = 30.0
@@ -140,7 +144,7 @@ async def page(
     caller: Asker,
     conversation: FromQuery[str | None] = None,
     session: FromQuery[str | None] = None,
-    state: FromQuery[str | None] = None,
+    in_state: InState = None,
     after: FromQuery[str | None] = None,
     limit: FromQuery[int | None] = None,
 ) -> Answer:
@@ -149,7 +153,7 @@ async def page(
     `state=uncertain` lists what may wait for a person.
     """
     found = await line.deliveries.page(
-        where=conversation, session=session, state=state, after=after, limit=limit, caller=caller
+        where=conversation, session=session, state=in_state, after=after, limit=limit, caller=caller
     )
     return dict(plain(found))
 

@@ -23,7 +23,7 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas. `allow_private_callbacks` lets adapters register callbacks that are
+    which are parted by commas. `adapters_allow_private` lets adapters register callbacks that are
     not on the public internet.
     """
 
@@ -34,7 +34,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
-    allow_private_callbacks: bool = False
+    adapters_allow_private: bool = False
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:

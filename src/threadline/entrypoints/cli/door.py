@@ -57,6 +57,8 @@ ADVICE = {
     "stale_token": "Import the file again; what is known already is skipped.",
     "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
+    "no_adapter": "Who speaks for it registers first: docs/how-to/adapters.md",
+    "delivery_conflict": "`threadline why ID` tells what happened to it.",
     "outcome_unknown": "Look whether it is there before you try again.",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",
@@ -198,7 +200,7 @@ async def enter(
                     url,
                     key_file=settings.key_file or None,
                     indexing=indexing,
-                    allow_private=settings.allow_private_callbacks,
+                    allow_private=settings.adapters_allow_private,
                 )
             )
         except StoreBusy:

@@ -71,6 +71,7 @@ _add(
     publish=saying.publish,
     send=saying.send,
     deliveries=saying.deliveries,
+    why=saying.why,
 )
 _add("Serve", serve=serving.serve)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")

@@ -22,10 +22,12 @@ from typing import Any
 
 from threadline.core.adapters import Account, Adapter, Channels
 from threadline.core.errors import ConfigError, WrongKey
+from threadline.core.outside import Outside
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.wire import Transport
 from threadline.flows.every import Flows
+from threadline.transports.guarded import Guarded
 
 KEY_BYTES = 32
 
@@ -71,12 +73,13 @@ class Threadline(Flows):
         store: Store,
         limits: Limits = LIMITS,
         *,
+        outside: Outside | None = None,
         channels: Channels | None = None,
         allow_private: bool = False,
         **options: Any,
     ) -> None:
         self.channels = channels or Reach(allow_private=allow_private)
-        super().__init__(store, limits, channels=self.channels, **options)
+        super().__init__(store, limits, outside or Guarded(), channels=self.channels, **options)
 
     @staticmethod
     @asynccontextmanager
@@ -88,14 +91,16 @@ class Threadline(Flows):
         limits: Limits = LIMITS,
         indexing: bool = True,
         allow_private: bool = False,
+        push_allow_private: bool = False,
         **options: Any,
     ) -> AsyncIterator[Threadline]:
         """Open a store and everything on it.
 
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
-        `indexing` keeps the text index behind the commits of this process; `allow_private` lets
-        callbacks of adapters be in a private network. `options` go to the store. Raises what
+        `indexing` keeps the text index behind the commits of this process. `push_allow_private`
+        lets sessions be pushed to at private addresses, `allow_private` lets callbacks of adapters
+        be there. `options` go to the store. Raises what
         `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
@@ -115,7 +120,12 @@ class Threadline(Flows):
             store = await open_postgres(url, secret, **options)
         else:
             raise ConfigError(f"the store {url!r} is neither sqlite:PATH nor postgresql://….")
-        line = Threadline(store, limits, allow_private=allow_private)
+        line = Threadline(
+            store,
+            limits,
+            outside=Guarded(allow_private=push_allow_private),
+            allow_private=allow_private,
+        )
         try:
             if indexing:
                 line.search.start()

@@ -23,8 +23,8 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas. `adapters_allow_private` lets adapters register callbacks that are
-    not on the public internet.
+    which are parted by commas. `push_allow_private` lets sessions be pushed to at addresses of
+    this machine and its networks, `adapters_allow_private` lets adapters register callbacks there.
     """
 
     home: str = "~/.threadline"
@@ -34,6 +34,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
+    push_allow_private: bool = False
     adapters_allow_private: bool = False
 
     @classmethod

@@ -28,6 +28,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.push import PushTarget
 from threadline.core.quick import quick
 from threadline.core.tokens import Token
 
@@ -68,6 +69,7 @@ LANE: Noun[int, Lane] = Noun("lanes")
 WAIT: Noun[tuple[str, str, str, str], Wait] = Noun("waits")
 RECEIPT: Noun[tuple[int, bytes], Receipt] = Noun("receipts")
 ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
+PUSH: Noun[int, PushTarget] = Noun("push")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +108,7 @@ ADAPTERS: Query[Registration] = Query("adapters.page", ADAPTER)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
+PUSHED: Query[PushTarget] = Query("push.active", PUSH)
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")

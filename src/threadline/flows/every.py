@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from threadline.core.adapters import Channels
+from threadline.core.outside import Outside
 from threadline.core.ports import Store
-from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.flows.adapters import Adapters
 from threadline.flows.conversations import Conversations
@@ -15,6 +16,7 @@ from threadline.flows.inbound import Inbound
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
 from threadline.flows.outbox import Outbox
+from threadline.flows.push import Push
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -33,7 +35,8 @@ class Flows:
     def __init__(
         self,
         store: Store,
-        limits: Limits = LIMITS,
+        limits: Limits,
+        outside: Outside,
         *,
         channels: Channels | None = None,
         pace: Pace = PACE,
@@ -49,6 +52,7 @@ class Flows:
         self.members = Members(store, limits)
         self.outbound = Outbound(store, self.deliveries, limits, pace)
         self.outbox = Outbox(store, limits, channels=channels, owner=node, pace=pace)
+        self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints
 
@@ -48,6 +48,7 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECEIPT,
     RECORD,
     ROUTE,
@@ -56,6 +57,7 @@ from threadline.core.ports import (
     WAIT,
     Noun,
 )
+from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
 from threadline.core.tokens import Token
 
@@ -117,10 +119,12 @@ _bare_token = _bare(Token)
 _bare_receipt = _bare(Receipt)
 _bare_wait = _bare(Wait)
 _bare_adapter = _bare(Registration)
+_bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
+_push = msgspec.json.Decoder(PushTarget).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _receipt = msgspec.json.Decoder(Receipt).decode
 _wait = msgspec.json.Decoder(Wait).decode
@@ -203,6 +207,19 @@ def _held(row: Row) -> Held:
     return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by, body.delivery)
 
 
+def _push_row(key: int, value: PushTarget) -> Row:
+    # The lease moves on its own; the body is what a person set and what became of it.
+    until = None if value.leased_until is None else micros(value.leased_until)
+    body = encode(_bare_push(replace(value, fence=0, leased_until=None))).decode()
+    return (key, 1 if value.state in ACTIVE else 0, value.fence, until, body)
+
+
+def _push_target(row: Row) -> tuple[int, PushTarget]:
+    session, fence, until, body = row
+    leased_until = None if until is None else instant(until)
+    return session, replace(_push(body), fence=fence, leased_until=leased_until)
+
+
 class Codec:
     """The one place that knows how a noun lies in its columns. Holds the store's key."""
 
@@ -260,6 +277,7 @@ class Codec:
             WAIT: lambda key, value: (*key, encode(_bare_wait(value)).decode()),
             ADAPTER: lambda key, value: (*key, encode(_bare_adapter(value)).decode()),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
+            PUSH: _push_row,
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -300,6 +318,7 @@ class Codec:
             WAIT: lambda row: ((row[0], row[1], row[2], row[3]), _wait(row[4])),
             ADAPTER: lambda row: ((row[0], row[1], row[2]), _adapter(row[3])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
+            PUSH: _push_target,
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

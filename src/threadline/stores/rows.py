@@ -19,6 +19,7 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
     RECEIPT,
     RECORD,
     ROUTE,
@@ -46,6 +47,7 @@ SAVED = (
     WAIT,
     ADAPTER,
     TOKEN,
+    PUSH,
     ROUTE,
     INDEXED,
 )

@@ -1,111 +1,191 @@
-"""A wire that goes only where it may: the address is checked where it is connected to.
+"""Calls to addresses that users named: checked where they connect, bounded in every direction.
 
-A name is resolved once; every address is judged, and the connection goes to the one that was
-judged, so that a name that means something else a moment later reaches nothing (DNS rebinding).
+A name is looked up here, every address it has is judged, and the connection is made to an address
+that was judged: what the name says a moment later changes nothing. TLS and the Host header still
+carry the name. No redirect is followed, no proxy is asked, nothing is sent twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 
-import httpcore
-import httpx
+from threadline.core.outside import (
+    AddressRefused,
+    Answer,
+    CallFailed,
+    Fault,
+    Place,
+    may_connect,
+    place,
+)
+
+if TYPE_CHECKING:
+    import httpcore
+
+SECONDS = 15.0
+CONNECT_SECONDS = 5.0
+ANSWER_BYTES = 64 * 1024
+TRIED = 4
+CONNECTIONS = 64
+KEPT = 16
+KEPT_SECONDS = 20.0
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
-def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet.
-
-    >>> [is_public(one) for one in ("93.184.216.34", "10.0.0.1", "127.0.0.1", "::ffff:10.0.0.1")]
-    [True, False, False, False]
-    """
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if inner is None and found.teredo is not None:
-            inner = found.teredo[1]
-        if inner is None and found in ipaddress.ip_network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    return found.is_global and not found.is_multicast
+async def resolve(host: str, port: int) -> list[str]:
+    """Every address a name has. Raises `OSError`."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class _Guard(httpcore.AsyncNetworkBackend):
-    """Resolves, judges, and connects to what was judged."""
+class Guarded:
+    """See `core.outside.Outside`. `seconds` bounds a call from its look-up to its last byte."""
 
-    def __init__(self, allow_private: bool) -> None:
-        self._allow_private = allow_private
-        self._below = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
+    def __init__(
         self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 (the name is httpcore's)
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """See `httpcore.AsyncNetworkBackend`. Raises `ConnectError` for what is not public."""
-        loop = asyncio.get_running_loop()
+        *,
+        allow_private: bool = False,
+        seconds: float = SECONDS,
+        answer_bytes: int = ANSWER_BYTES,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self.allow_private = allow_private
+        self._seconds = seconds
+        self._answer_bytes = answer_bytes
+        self._resolve = resolve
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Any]:
+        """See `core.outside.Outside.open`."""
+        # Half of what the program would need to start; a program that calls nobody goes without.
+        import httpcore
+        import httpx
+
+        pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(),
+            max_connections=CONNECTIONS,
+            max_keepalive_connections=KEPT,
+            keepalive_expiry=KEPT_SECONDS,
+            network_backend=network(self.allow_private, self._resolve),
+        )
+        async with pool:
+            yield partial(self._post, pool)
+
+    async def _post(
+        self,
+        pool: httpcore.AsyncConnectionPool,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Answer:
+        """See `core.outside.Post`."""
+        import httpcore
+
         try:
-            async with asyncio.timeout(timeout):
-                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except TimeoutError:
-            raise httpcore.ConnectTimeout(f"{host} could not be resolved in time.") from None
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(f"{host} could not be resolved: {error}") from None
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
-        if not self._allow_private and not all(is_public(one) for one in addresses):
-            raise httpcore.ConnectError(f"{host} is not on the public internet.")
-        last: Exception = httpcore.ConnectError(f"{host} has no address.")
-        for address in addresses:
-            try:
-                return await self._below.connect_tcp(
-                    address,
-                    port,
-                    timeout=timeout,
-                    local_address=local_address,
-                    socket_options=socket_options,
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                last = error
-        raise last
+            where = place(url, allow_private=self.allow_private)
+            async with asyncio.timeout(self._seconds):
+                return await self._call(pool, where, headers, body)
+        except AddressRefused:
+            raise CallFailed(Fault.ADDRESS_REFUSED) from None
+        except (TimeoutError, httpcore.TimeoutException):
+            raise CallFailed(Fault.TIMEOUT) from None
+        except (OSError, httpcore.NetworkError, httpcore.ProtocolError):
+            raise CallFailed(Fault.UNREACHABLE) from None
 
-    async def connect_unix_socket(
+    async def _call(
         self,
-        path: str,
-        timeout: float | None = None,  # noqa: ASYNC109 (the name is httpcore's)
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """A socket file is never on the public internet."""
-        raise httpcore.ConnectError("socket files are not called.")
+        pool: httpcore.AsyncConnectionPool,
+        where: Place,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Answer:
+        import httpcore
 
-    async def sleep(self, seconds: float) -> None:
-        """See `httpcore.AsyncNetworkBackend`."""
-        await self._below.sleep(seconds)
+        sent = {
+            "User-Agent": f"threadline/{version('threadline')}",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            **headers,
+        }
+        calling = pool.stream(
+            "POST",
+            httpcore.URL(
+                scheme=where.scheme, host=where.host, port=where.port, target=where.target
+            ),
+            headers=list(sent.items()),
+            content=body,
+            extensions={"timeout": {"connect": CONNECT_SECONDS, "pool": self._seconds}},
+        )
+        async with calling as response:
+            got = bytearray()
+            async for part in response.aiter_stream():
+                got += part
+                if len(got) > self._answer_bytes:
+                    raise CallFailed(Fault.ANSWER_TOO_LARGE)
+            names = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers
+            }
+            return Answer(response.status, names, bytes(got))
 
 
-def guarded(
-    *, allow_private: bool, connections: int = 100, kept: int = 20
-) -> httpx.AsyncHTTPTransport:
-    """An httpx transport that connects to public addresses only, unless private ones are allowed.
+def network(allow_private: bool, resolve: Resolve) -> httpcore.AsyncNetworkBackend:
+    """The ground of a connection pool that goes only where it may."""
+    import httpcore
 
-    It takes no proxy from the environment, and repeats nothing. `kept` connections stay open for
-    later calls.
-    """
-    made = httpx.AsyncHTTPTransport(retries=0, trust_env=False)
-    made._pool = httpcore.AsyncConnectionPool(
-        ssl_context=httpx.create_ssl_context(trust_env=False),
-        max_connections=connections,
-        max_keepalive_connections=kept,
-        keepalive_expiry=5.0,
-        http1=True,
-        http2=False,
-        retries=0,
-        network_backend=_Guard(allow_private),
-    )
-    return made
+    class Network(httpcore.AsyncNetworkBackend):
+        """Connects to addresses that were judged, and to nothing else."""
+
+        def __init__(self) -> None:
+            self._inner = httpcore.AnyIOBackend()
+
+        async def connect_tcp(
+            self,
+            host: str,
+            port: int,
+            timeout: float | None = None,  # noqa: ASYNC109 - the backend's own signature
+            local_address: str | None = None,
+            socket_options: Iterable[Any] | None = None,
+        ) -> httpcore.AsyncNetworkStream:
+            """See `httpcore.AsyncNetworkBackend`."""
+            failure: Exception = OSError("the name has no address")
+            for address in (await self._judged(host, port))[:TRIED]:
+                try:
+                    return await self._inner.connect_tcp(
+                        address, port, timeout, local_address, socket_options
+                    )
+                except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                    failure = error
+            raise failure
+
+        async def _judged(self, host: str, port: int) -> list[str]:
+            try:
+                found = [str(ip_address(host))]
+            except ValueError:
+                found = await resolve(host, port)
+            # One bad address is enough: a name that leads inside as well is no honest mistake.
+            for one in found:
+                if not may_connect(ip_address(one), allow_private=allow_private):
+                    raise AddressRefused("the name leads to an address that may not be called.")
+            return found
+
+        async def connect_unix_socket(
+            self, path: str, *_: Any, **__: Any
+        ) -> httpcore.AsyncNetworkStream:
+            """Never."""
+            raise AddressRefused("a socket in the file system may not be called.")
+
+        async def sleep(self, seconds: float) -> None:
+            """See `httpcore.AsyncNetworkBackend`."""
+            await asyncio.sleep(seconds)
+
+    return Network()

@@ -201,6 +201,7 @@ async def enter(
                     key_file=settings.key_file or None,
                     indexing=indexing,
                     allow_private=settings.adapters_allow_private,
+                    push_allow_private=settings.push_allow_private,
                 )
             )
         except StoreBusy:

@@ -26,6 +26,7 @@ from threadline.entrypoints.http import (
     members,
     origins,
     publishing,
+    push,
     searching,
     sessions,
     speakers,
@@ -47,6 +48,7 @@ MODULES: tuple[Any, ...] = (
     streams,
     tokens,
     adapters,
+    push,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

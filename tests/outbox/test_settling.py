@@ -22,7 +22,7 @@ from tests.speech import unread
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState, Failure
 from threadline.core.errors import DeliveryConflict, HydrationPending, Unauthorized
-from threadline.core.model import Actor, Direction, InboundMessage, SessionCaller
+from threadline.core.model import Actor, Attachment, Direction, InboundMessage, SessionCaller
 from threadline.testing.clock import StillClock
 
 PENDING, DELIVERED = DeliveryState.PENDING, DeliveryState.DELIVERED
@@ -315,8 +315,10 @@ async def test_what_waits_moves_with_a_session_that_is_reassigned(
 async def test_an_adapter_that_is_away_destroys_nothing(
     tl: Threadline, platform: Platform, clock: StillClock
 ) -> None:
-    """What waits is sent once somebody speaks for the account again."""
-    sent = await tl.outbound.publish(ROOM, "agent", "Patience.")
+    """What waits is sent once somebody speaks for the account again, attachment and all."""
+    await furnished(tl, platform, attachments=True)
+    plan = Attachment(id="f1", name="plan.pdf", type="application/pdf", size=9)
+    sent = await tl.outbound.publish(ROOM, "agent", "Patience.", attachments=[plan])
     await tl.adapters.remove("chat", "A1")
     await tl.outbox.round()
     waiting = await tl.deliveries.show(sent.id)
@@ -328,6 +330,22 @@ async def test_an_adapter_that_is_away_destroys_nothing(
     assert (waiting.state, waiting.attempts) == (PENDING, 0)
     assert "nobody speaks" in waiting.reason
     assert platform.said == await texts(tl) == ["Patience."]
+    assert [one.attachments for one in await records(tl)] == [(plan,)]
+
+
+@pytest.mark.acceptance("G2")
+async def test_what_a_platform_cannot_take_is_refused_before_any_call(
+    tl: Threadline, platform: Platform
+) -> None:
+    """Attachments where there are none, and a text of more messages than anybody reads."""
+    file = await tl.outbound.publish(ROOM, "agent", "See.", attachments=[Attachment(name="a")])
+    book = await tl.outbound.publish(ROOM, "agent", "word " * 100_000)
+    await tl.outbox.round()
+
+    assert [one.failure for one in (file, book)] == [Failure.UNSUPPORTED] * 2
+    assert "attachments" in file.reason
+    assert "messages long" in book.reason
+    assert platform.calls == 0
 
 
 async def test_a_callback_where_nobody_listens_costs_attempts_and_no_doubt(

@@ -78,8 +78,8 @@ class Threadline(Flows):
         allow_private: bool = False,
         **options: Any,
     ) -> None:
-        self.channels = channels or Reach(allow_private=allow_private)
-        super().__init__(store, limits, outside or Guarded(), channels=self.channels, **options)
+        reach = channels or Reach(allow_private=allow_private)
+        super().__init__(store, limits, outside or Guarded(), channels=reach, **options)
 
     @staticmethod
     @asynccontextmanager
@@ -132,7 +132,7 @@ class Threadline(Flows):
             yield line
         finally:
             await line.search.stop()
-            await line.channels.close()
+            await line.outbox.close()
             await store.close()
 
 

@@ -103,7 +103,7 @@ async def tl(store: Store, platform: Platform) -> AsyncIterator[Threadline]:
     """A line whose room is on the platform, once on each engine."""
     line = await furnished(Threadline(store, allow_private=True), platform)
     yield line
-    await line.channels.close()
+    await line.outbox.close()
 
 
 async def records(line: Threadline, where: Any = ROOM) -> list[TranscriptRecord]:

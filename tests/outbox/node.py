@@ -98,7 +98,9 @@ async def main(url: str, key_file: str, step: str) -> None:
     """Work until nothing is under way."""
     async with Threadline.open(url, key_file=key_file, indexing=False, allow_private=True) as tl:
         store: Any = Store(tl.store, step)
-        line = Threadline(store, channels=Channels(tl.channels, step), node="node", pace=PACE)
+        line = Threadline(
+            store, channels=Channels(tl.outbox.channels, step), node="node", pace=PACE
+        )
         sys.stdin.readline()
         stopping = asyncio.Event()
         working = asyncio.create_task(line.outbox.run(stopping))

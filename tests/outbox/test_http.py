@@ -24,7 +24,7 @@ async def tl(store: Store) -> AsyncIterator[Threadline]:
     """Callbacks may be on this machine."""
     line = Threadline(store, allow_private=True)
     yield line
-    await line.channels.close()
+    await line.outbox.close()
 
 
 def registration(platform: Platform, **more: Any) -> dict[str, Any]:
@@ -207,7 +207,7 @@ async def test_a_callback_in_a_private_network_is_refused_where_it_is_connected_
             await line.adapters.register("chat", "A1", f"http://{host}:{port}", secret=SECRET)
 
     assert platform.entries("challenge") == platform.entries("forged") == []
-    await line.channels.close()
+    await line.outbox.close()
 
 
 async def test_a_child_conversation_is_opened_by_the_adapter_that_can(

@@ -65,13 +65,13 @@ async def test_nothing_is_lost_nothing_is_doubled_and_doubt_is_only_where_nobody
             case "time":
                 clock.move(seconds=chance.choice([1, 10, 61]))
             case "restart":
-                await line.channels.close()
+                await line.outbox.close()
                 line = Threadline(store, allow_private=True)
     await _until_quiet(line, platform, clock)
 
     shown = [await line.deliveries.show(one) for one in written]
     await _compare(line, platform, shown, written)
-    await line.channels.close()
+    await line.outbox.close()
 
 
 async def _until_quiet(line: Threadline, platform: Platform, clock: StillClock) -> None:

@@ -65,7 +65,7 @@ async def test_a_rate_limit_holds_its_conversation_and_survives_a_restart(
     assert platform.said == ["elsewhere", "one", "two"]
     assert await texts(tl) == ["one", "two"]
     for line in (tl, restarted):
-        await line.channels.close()
+        await line.outbox.close()
 
 
 @pytest.mark.acceptance("G16")
@@ -186,7 +186,7 @@ async def test_where_nothing_settles_by_itself_the_lane_goes_on_at_once(
 
     assert (await tl.deliveries.show(one.id)).parked
     assert platform.said == ["one", "two"]
-    await tl.channels.close()
+    await tl.outbox.close()
 
 
 @pytest.mark.acceptance("G5")
@@ -210,7 +210,7 @@ async def test_a_platform_that_knows_our_keys_is_asked_again_with_the_same(
     assert (after.state, after.attempts, platform.calls) == (DELIVERED, 3, 3)
     assert platform.said == await texts(tl) == ["Once."]
     assert {one["key"] for one in platform.entries("call")} == {f"{sent.id}.1"}
-    await tl.channels.close()
+    await tl.outbox.close()
 
 
 @pytest.mark.acceptance("G7", "G11")
@@ -285,7 +285,7 @@ class Sleeper:
     """Performs calls for one node, which can be put to sleep before and after each."""
 
     def __init__(self, line: Threadline) -> None:
-        self._below = line.channels.transport("chat")
+        self._below = line.outbox.channels.transport("chat")
         self.called, self.wake = asyncio.Event(), asyncio.Event()
 
     async def perform(self, call: ApiCall) -> ApiResponse:
@@ -299,7 +299,7 @@ class Sleeper:
 def asleep(line: Threadline) -> Sleeper:
     """Let a node fall asleep over its next answer."""
     sleeper = Sleeper(line)
-    line.channels.transport = lambda provider: sleeper  # type: ignore[method-assign]
+    line.outbox.channels.transport = lambda provider: sleeper  # type: ignore[method-assign]
     return sleeper
 
 
@@ -336,7 +336,7 @@ async def test_the_fence_stops_a_late_verdict_and_never_a_late_proof(
     assert await texts(other) == (["two"] if verdict else ["one", "two"])
     assert platform.calls == 2
     for line in (paused, other):
-        await line.channels.close()
+        await line.outbox.close()
 
 
 async def test_failures_that_pass_are_tried_again_ever_later(
@@ -403,4 +403,4 @@ async def test_one_account_that_hangs_does_not_stop_another(
     await working
 
     assert settled.state is DELIVERED
-    await tl.channels.close()
+    await tl.outbox.close()

@@ -366,7 +366,7 @@ async def test_a_callback_where_nobody_listens_costs_attempts_and_no_doubt(
     after = await line.deliveries.show(sent.id)
     assert seen == {PENDING, DeliveryState.EXPIRED}
     assert 5 < after.attempts <= 12
-    await line.channels.close()
+    await line.outbox.close()
 
 
 @pytest.mark.acceptance("G3", "G14")
@@ -395,7 +395,7 @@ async def test_two_nodes_send_every_message_once_and_in_order(
         said = [one for one in platform.said if one.startswith(place)]
         assert said == [f"{place} {n}" for n in range(10)]
     for node in nodes:
-        await node.channels.close()
+        await node.outbox.close()
 
 
 @pytest.mark.acceptance("A10")

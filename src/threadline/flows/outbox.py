@@ -258,6 +258,17 @@ class Outbox:
         self._chance = chance
         self._hands = _Hands()
 
+    @property
+    def channels(self) -> Channels:
+        """How this process reaches accounts."""
+        assert self._channels is not None
+        return self._channels
+
+    async def close(self) -> None:
+        """Hang up. What is called after it opens connections again."""
+        if self._channels is not None:
+            await self._channels.close()
+
     async def round(self) -> int:
         """Make every attempt that is due now, and answer how many that were."""
         before = self._hands.attempts

@@ -14,8 +14,9 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
-from threadline.core.deliveries import Delivery, Intent
+from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
 from threadline.core.model import (
@@ -36,6 +37,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.ports import (
+    ADAPTER,
     ADDRESS,
     CONVERSATION,
     DELIVERY,
@@ -45,6 +47,7 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LANE,
     LEASE,
     LINK,
     LOGIN,
@@ -52,11 +55,13 @@ from threadline.core.ports import (
     NAME,
     PARTICIPANT,
     PUSH,
+    RECEIPT,
     RECORD,
     ROUTE,
     RUN,
     SESSION,
     TOKEN,
+    WAIT,
     Noun,
 )
 from threadline.core.push import ACTIVE, PushTarget
@@ -120,6 +125,9 @@ _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
 _bare_link = _bare(Link)
 _bare_visitor = _bare(Visitor)
+_bare_receipt = _bare(Receipt)
+_bare_wait = _bare(Wait)
+_bare_adapter = _bare(Registration)
 _bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
@@ -131,6 +139,9 @@ _push = msgspec.json.Decoder(PushTarget).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
+_receipt = msgspec.json.Decoder(Receipt).decode
+_wait = msgspec.json.Decoder(Wait).decode
+_adapter = msgspec.json.Decoder(Registration).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -259,8 +270,25 @@ class Codec:
                 value.session,
                 value.state.value,
                 micros(value.created_at),
+                value.turn,
+                1 if value.in_lane else 0,
                 encode(_bare_delivery(value)).decode(),
             ),
+            LANE: lambda key, value: (
+                key,
+                value.fence,
+                value.owner,
+                None if value.due_at is None else micros(value.due_at),
+                value.waiting,
+                value.ticket,
+            ),
+            RECEIPT: lambda key, value: (
+                *key,
+                value.position,
+                encode(_bare_receipt(value)).decode(),
+            ),
+            WAIT: lambda key, value: (*key, encode(_bare_wait(value)).decode()),
+            ADAPTER: lambda key, value: (*key, encode(_bare_adapter(value)).decode()),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
             LEASE: lambda key, value: (key, encode(value).decode()),
             RUN: lambda key, value: (*key, encode(value).decode()),
@@ -305,6 +333,20 @@ class Codec:
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
+            LANE: lambda row: (
+                row[0],
+                Lane(
+                    conversation=row[0],
+                    fence=row[1],
+                    owner=row[2],
+                    due_at=None if row[3] is None else instant(row[3]),
+                    waiting=row[4],
+                    ticket=row[5],
+                ),
+            ),
+            RECEIPT: lambda row: ((row[0], bytes(row[1])), _receipt(row[2])),
+            WAIT: lambda row: ((row[0], row[1], row[2], row[3]), _wait(row[4])),
+            ADAPTER: lambda row: ((row[0], row[1], row[2]), _adapter(row[3])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
             LEASE: lambda row: (row[0], _lease(row[1])),
             RUN: lambda row: ((row[0], row[1]), _run(row[2])),

@@ -6,6 +6,7 @@ from typing import Any
 
 from threadline.core.model import Conversation, Membership
 from threadline.core.ports import (
+    ADAPTER,
     ADDRESS,
     CONVERSATION,
     DELIVERY,
@@ -15,6 +16,7 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LANE,
     LEASE,
     LINK,
     LOGIN,
@@ -22,11 +24,13 @@ from threadline.core.ports import (
     NAME,
     PARTICIPANT,
     PUSH,
+    RECEIPT,
     RECORD,
     ROUTE,
     RUN,
     SESSION,
     TOKEN,
+    WAIT,
     Noun,
 )
 
@@ -43,6 +47,10 @@ SAVED = (
     HELD,
     DELIVERY,
     INTENT,
+    LANE,
+    RECEIPT,
+    WAIT,
+    ADAPTER,
     TOKEN,
     LEASE,
     RUN,

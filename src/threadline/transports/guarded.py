@@ -75,7 +75,7 @@ class Guarded:
             max_connections=CONNECTIONS,
             max_keepalive_connections=KEPT,
             keepalive_expiry=KEPT_SECONDS,
-            network_backend=_network(self.allow_private, self._resolve),
+            network_backend=network(self.allow_private, self._resolve),
         )
         async with pool:
             yield partial(self._post, pool)
@@ -138,7 +138,8 @@ class Guarded:
             return Answer(response.status, names, bytes(got))
 
 
-def _network(allow_private: bool, resolve: Resolve) -> httpcore.AsyncNetworkBackend:
+def network(allow_private: bool, resolve: Resolve) -> httpcore.AsyncNetworkBackend:
+    """The ground of a connection pool that goes only where it may."""
     import httpcore
 
     class Network(httpcore.AsyncNetworkBackend):

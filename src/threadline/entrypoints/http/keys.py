@@ -58,8 +58,7 @@ async def line_of(request: Request[Any, Any, Any], line: Flows) -> Flows:
         key=key,
         payload=_digest(await request.body()),
     )
-    keyed = KeyedStore(line.store, claim, once=how == ONCE)
-    return Flows(keyed, line.limits, line.push.outside)
+    return line.over(KeyedStore(line.store, claim, once=how == ONCE))
 
 
 def _digest(body: bytes) -> str:

@@ -22,6 +22,7 @@ from litestar.types import ASGIApp
 from threadline.core.errors import ConfigError
 from threadline.core.ports import Outcome
 from threadline.entrypoints.http import (
+    adapters,
     asked,
     attaching,
     auth,
@@ -71,6 +72,7 @@ MODULES: tuple[Any, ...] = (
     links,
     chat,
     login,
+    adapters,
     push,
 )
 

@@ -24,6 +24,7 @@ from threadline.entrypoints.http import (
     inbound,
     members,
     origins,
+    page,
     publishing,
     searching,
     sessions,
@@ -45,6 +46,7 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    page,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

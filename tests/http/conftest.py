@@ -189,15 +189,16 @@ class Served:
 
     def start(self) -> None:
         """Start it, on the port it had before, and wait until it says that it listens."""
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", str(self.port), "--json"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / "log").open("a"),
-            text=True,
-        )
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "serve", "--port", str(self.port), "--json"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, (self.folder / "log").read_text()

@@ -174,7 +174,7 @@ class Chat {
 }
 
 /** Under which of our ids a record was sent. */
-const clientOf = (record) => record.metadata?.client_id ?? record.message_id;
+const clientOf = (record) => record.message_id?.slice(record.actor.id.length + 1);
 
 let chat = null;
 

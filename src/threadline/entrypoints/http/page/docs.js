@@ -42,7 +42,7 @@ function fields(given, depth = 0) {
   if (node.type === "array") return fields(node.items, depth);
   if (!node.properties || depth > DEPTH) return [];
   const required = new Set(node.required ?? []);
-  return h("ul.fields", null, Object.entries(node.properties).map(([name, one]) => {
+  return h("ul.shape", null, Object.entries(node.properties).map(([name, one]) => {
     const value = resolve(one);
     const more = value.description ?? one.description;
     return h("li", null, h("code.name", null, name), required.has(name) && h("span.must", null, "required"),
@@ -54,7 +54,7 @@ function fields(given, depth = 0) {
 
 function parameters(list) {
   if (!list.length) return null;
-  return h("section", null, h("h4", null, "Parameters"), h("ul.fields", null, list.map((one) =>
+  return h("section", null, h("h4", null, "Parameters"), h("ul.shape", null, list.map((one) =>
     h("li", null, h("code.name", null, one.name), h("span.where", null, one.in), one.required && h("span.must", null, "required"),
       h("span.type", null, typed(one.schema)), one.description && h("span.more", null, one.description)))));
 }
@@ -72,9 +72,8 @@ function operation(path, method, found) {
       about.slice(1).map((text) => h("p", null, text)),
       parameters(found.parameters ?? []),
       body && h("section", null, h("h4", null, "Body"), resolve(body).description && h("p.faint", null, resolve(body).description), fields(body)),
-      h("section", null, h("h4", null, "Answers"), h("ul.fields", null, answers.map(([status, one]) =>
-        h("li", null, h("code.name", null, status), h("span.type", null, Object.keys(one.content ?? {}).join(", ") || "nothing"),
-          h("span.more", null, (one.description ?? "").split("\n")[0]))))),
+      h("section", null, h("h4", null, "Answers"), h("ul.shape", null, answers.map(([status, one]) =>
+        h("li", null, h("code.name", null, status), h("span.type", null, Object.keys(one.content ?? {}).join(", ") || "no content"))))),
       h("p.faint", null, h("a", { href: `#${id}` }, "Link to this"))));
 }
 

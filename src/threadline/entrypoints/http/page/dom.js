@@ -13,6 +13,7 @@ export function h(spec, props = null, ...children) {
 }
 
 function put(element, name, value) {
+  if (name.startsWith("aria-") && typeof value === "boolean") value = String(value);
   if (value === null || value === undefined || value === false) return;
   if (name.startsWith("on")) {
     if (typeof value !== "function") throw new TypeError(`${name} is no function`);
@@ -111,9 +112,14 @@ export function polling(work, seconds) {
 
 const teller = document.getElementById("teller");
 
-/** Tell those who listen instead of look. */
+let telling = 0;
+
+/** Tell those who listen instead of look. Said is said: it does not stay to be read again. */
 export function announce(text) {
-  if (teller) teller.textContent = text;
+  if (!teller) return;
+  teller.textContent = text;
+  clearTimeout(telling);
+  telling = setTimeout(() => teller.replaceChildren(), 4000);
 }
 
 let fading = 0;

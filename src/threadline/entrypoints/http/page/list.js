@@ -3,6 +3,8 @@
 const AROUND = 800;
 const LARGEST = 60000;
 const NEAR = 48;
+const REST = 140;
+const ENOUGH = 30;
 
 /** Sums of heights in logarithmic time (a Fenwick tree that grows at its end). */
 class Heights {
@@ -59,6 +61,7 @@ export class List {
     this.guess = guess;
     this.measured = new Map();
     this.mounted = new Map();
+    this.learned = 0;
     this.low = 1;
     this.high = 0;
     this.sizer = document.createElement("div");
@@ -68,14 +71,24 @@ export class List {
     this.sizer.append(this.window);
     this.atEnd = true;
     this.own = NaN;
+    this.was = 0;
+    this.pin = null;
+    this.drift = 0;
     this.heights = new Heights(0, () => guess);
     this.sizes = new ResizeObserver((entries) => this.resized(entries));
     this.sizes.observe(scroller);
     this.scrolled = () => {
-      // Our own scrolling says nothing about where the person wants to be.
-      if (Math.abs(scroller.scrollTop - this.own) > 1)
-        this.atEnd = this.high === this.last && this.toEnd() < NEAR;
+      const at = scroller.scrollTop;
+      // Our own scrolling says nothing about where the person wants to be. Who goes up leaves the
+      // end with the first pixel, who comes down need not hit it exactly.
+      if (Math.abs(at - this.own) > 1) {
+        this.atEnd = this.high === this.last && this.toEnd() < (at < this.was ? 2 : NEAR);
+        this.pin = null;
+      }
       this.own = NaN;
+      this.was = at;
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.settle(), REST);
       this.soon();
     };
     scroller.addEventListener("scroll", this.scrolled, { passive: true });
@@ -86,7 +99,12 @@ export class List {
   }
 
   toEnd() {
-    return this.scroller.scrollHeight - this.scroller.clientHeight - this.scroller.scrollTop;
+    return this.scroller.scrollHeight - this.scroller.clientHeight - this.scroller.scrollTop - this.drift;
+  }
+
+  /** How far the view is below the top of the first row. */
+  top() {
+    return this.scroller.scrollTop + this.drift - this.sizer.offsetTop;
   }
 
   /** The numbers there are. The list keeps what it shows in place. */
@@ -128,11 +146,12 @@ export class List {
     this.sizer.style.height = `${this.heights.before(this.heights.count)}px`;
   }
 
-  /** What is at the top of the view, so that it can stay there. */
+  /** What stays where it is: what was asked for, else what is at the top of the view. */
   anchor() {
     if (this.size <= 0) return null;
-    const top = this.scroller.scrollTop - this.sizer.offsetTop;
-    const at = this.heights.find(Math.max(0, top));
+    const top = this.top();
+    const pinned = this.pin !== null && this.pin >= this.low && this.pin <= this.high;
+    const at = pinned ? this.pin - this.low : this.heights.find(Math.max(0, top));
     return { number: this.low + at, into: top - this.heights.before(at) };
   }
 
@@ -141,14 +160,24 @@ export class List {
     if (this.atEnd) this.scroll(this.scroller.scrollHeight);
     else if (anchor) {
       const at = Math.min(Math.max(anchor.number, this.low), this.high) - this.low;
-      const top = this.heights.before(at) + anchor.into + this.sizer.offsetTop;
-      if (Math.abs(top - this.scroller.scrollTop) > 0.5) this.scroll(top);
+      this.drift += this.heights.before(at) + anchor.into - this.top();
     }
   }
 
   scroll(top) {
-    this.scroller.scrollTop = top;
-    this.own = this.scroller.scrollTop;
+    this.drift = 0;
+    if (Math.abs(this.scroller.scrollTop - top) > 0.5) this.scroller.scrollTop = top;
+    this.own = this.was = this.scroller.scrollTop;
+  }
+
+  /**
+   * Rows above turned out higher or lower than guessed. While somebody scrolls, the rows are moved
+   * instead of the scrollbar, which would stop the scrolling; at rest the scrollbar follows.
+   */
+  settle() {
+    if (Math.abs(this.drift) < 0.5) return;
+    this.scroll(this.scroller.scrollTop + this.drift);
+    this.draw();
   }
 
   /** Draw in the next frame, however often it is asked for. */
@@ -170,16 +199,20 @@ export class List {
     for (let round = 0; round < 4; round += 1) {
       const anchor = this.anchor();
       if (this.atEnd) this.hold(anchor);
-      const top = this.scroller.scrollTop - this.sizer.offsetTop;
+      const top = this.top();
       const first = this.heights.find(Math.max(0, top - AROUND));
       const last = this.heights.find(Math.max(0, top + this.scroller.clientHeight + AROUND));
       const changed = this.mount(this.low + first, this.low + last);
-      this.window.style.transform = `translateY(${this.heights.before(first)}px)`;
-      if (!this.measure() && !changed) break;
-      this.hold(anchor);
+      const measured = this.measure();
+      if (measured) this.hold(anchor);
+      this.window.style.transform = `translateY(${this.heights.before(first) - this.drift}px)`;
+      if (!measured && !changed) break;
     }
+    const top = this.top();
+    // At the ends there is no room to be off by anything.
+    if (top < AROUND || this.toEnd() < AROUND) this.settle();
     this.extend();
-    const top = this.scroller.scrollTop - this.sizer.offsetTop;
+    this.learn();
     this.seen(
       this.low + this.heights.find(Math.max(0, top)),
       this.low + this.heights.find(Math.max(0, top + this.scroller.clientHeight)),
@@ -189,12 +222,23 @@ export class List {
   /** Going on at an end of a part moves the part. */
   extend() {
     const [first, last] = [this.low, this.high];
-    const top = this.scroller.scrollTop - this.sizer.offsetTop;
+    const top = this.top();
     if (top < AROUND && this.low > this.first)
       this.place(Math.max(this.first, first - LARGEST / 2), Math.min(this.high, first + LARGEST / 2));
     else if (this.toEnd() < AROUND && this.high < this.last)
       this.place(Math.max(this.first, last - LARGEST / 2), Math.min(this.last, last + LARGEST / 2));
     if (this.low !== first || this.high !== last) this.soon();
+  }
+
+  /** Guess better, once there is something to learn from. */
+  learn() {
+    if (this.measured.size < ENOUGH || this.measured.size < this.learned * 4) return;
+    this.learned = this.measured.size;
+    let sum = 0;
+    for (const height of this.measured.values()) sum += height;
+    this.guess = sum / this.measured.size;
+    this.place(this.low, this.high);
+    this.soon();
   }
 
   mount(first, last) {
@@ -270,7 +314,9 @@ export class List {
       this.atEnd = false;
       this.place(low, Math.min(this.last, low + LARGEST - 1));
     }
+    this.pin = number;
     for (let round = 0; round < 5; round += 1) {
+      if (this.drift) this.scroll(this.scroller.scrollTop + this.drift);
       const at = number - this.low;
       const top = this.heights.before(at) + this.sizer.offsetTop;
       const height = this.heights.values[at];
@@ -281,12 +327,11 @@ export class List {
       else if (top < from + 8) to = top - 8;
       else if (top + height > from + view - 8) to = Math.min(top - 8, top + height - view + 8);
       this.atEnd = false;
-      this.scroller.scrollTop = to;
+      this.scroll(to);
       this.draw();
-      if (this.heights.before(at) + this.sizer.offsetTop === top) break;
+      if (this.drift === 0 && this.heights.before(at) + this.sizer.offsetTop === top) break;
     }
     this.atEnd = this.high === this.last && this.toEnd() < NEAR;
-    this.own = this.scroller.scrollTop;
     return this.mounted.get(number);
   }
 
@@ -297,12 +342,14 @@ export class List {
       this.place(Math.max(this.first, this.last - LARGEST + 1), this.last);
     }
     this.atEnd = true;
+    this.pin = null;
     this.scroll(this.scroller.scrollHeight);
     this.draw();
   }
 
   close() {
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.resting);
     this.sizes.disconnect();
     this.scroller.removeEventListener("scroll", this.scrolled);
   }

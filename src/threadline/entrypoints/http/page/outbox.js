@@ -22,7 +22,7 @@ export class Outbox {
 
   add(text, reply) {
     const one = { client_id: crypto.randomUUID?.() ?? random(), text, state: "sending",
-      ...(reply ? { reply_to: reply.message_id, quote: reply.text.slice(0, 200) } : {}) };
+      ...(reply ? { reply_to: reply.sequence, quote: reply.text.slice(0, 200) } : {}) };
     this.waiting.push(one);
     this.draw();
     this.send();
@@ -41,12 +41,18 @@ export class Outbox {
     clearTimeout(this.timer);
     try {
       for (;;) {
-        const one = this.waiting.find((it) => it.state !== "failed");
+        const one = this.next();
         if (!one) break;
         const { client_id, text, reply_to } = one;
         const answer = await post("/chat/messages", { text, client_id, ...(reply_to ? { reply_to } : {}) });
-        this.sent(answer.record, client_id);
-        this.came(client_id);
+        if (answer.record) {
+          this.sent(answer.record);
+          this.came(client_id);
+        } else {
+          // History is being imported; the words are kept and come with the stream.
+          one.state = "held";
+          this.draw();
+        }
       }
     } catch (problem) {
       this.refused(problem);
@@ -55,8 +61,13 @@ export class Outbox {
     }
   }
 
+  /** What is to be sent next. */
+  next() {
+    return this.waiting.find((it) => it.state === "sending" || it.state === "waiting");
+  }
+
   refused(problem) {
-    const one = this.waiting.find((it) => it.state !== "failed");
+    const one = this.next();
     if (!one || problem.status === 401) return;
     const later = problem.code === "offline" || problem.status >= 500 || problem.status === 429;
     one.state = later ? "waiting" : "failed";
@@ -81,7 +92,7 @@ export class Outbox {
     this.element.replaceChildren(...this.waiting.map((one) =>
       h("article.row.message.mine.unsent", { class: one.state, "data-client": one.client_id },
         h("div.body", null, h("header", null, h("span.name", null, "You"), h("span.faint", null,
-          { sending: "sending…", waiting: "waits for the server…", failed: "not sent" }[one.state])),
+          { sending: "sending…", waiting: "waits for the server…", held: "waits for the history", failed: "not sent" }[one.state])),
         one.quote && h("div.quote", { dir: "auto" }, one.quote),
         prose(one.text),
         one.state === "failed" && h("footer", { role: "alert" }, h("span.bad", null, one.why),

@@ -16,7 +16,7 @@ export function palette({ rooms, places, open, start = "" }) {
   let hits = [];
   let at = 0;
   const list = h("div.found", { role: "listbox", id: "found", "aria-label": "What was found" });
-  const field = h("input", { type: "search", value: start, placeholder: "Rooms, words, places…",
+  const field = h("input", { type: "text", enterkeyhint: "search", value: start, placeholder: "Rooms, words, places…",
     role: "combobox", "aria-controls": "found", "aria-expanded": "true", "aria-label": "Search",
     autocomplete: "off", spellcheck: "false",
     oninput: () => changed(), onkeydown: (event) => key(event) });

@@ -20,7 +20,7 @@ export class Panel {
       Object.values(this.sections));
   }
 
-  async load() {
+  async load(state) {
     const { root, id } = this.room;
     const none = (problem) => {
       if (problem.status === 404) return null;
@@ -28,8 +28,8 @@ export class Panel {
     };
     const [members, binding, group, deliveries, links] = await Promise.all([
       read(path(root, "/members", { limit: MANY })),
-      read(path(root, "/binding")).catch(none),
-      read(path(root, "/group")).catch(none),
+      state.bound ? read(path(root, "/binding")).catch(none) : null,
+      state.grouped ? read(path(root, "/group")).catch(none) : null,
       read(path("/v1/deliveries", { conversation: id, limit: 8 })),
       read(path(root, "/links", { limit: 50 })).catch(none),
     ]);

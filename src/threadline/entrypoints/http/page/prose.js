@@ -34,10 +34,11 @@ function parts(text) {
   const found = [];
   let from = 0;
   for (const match of text.matchAll(FENCE)) {
-    found.push(...inline(text.slice(from, match.index)));
+    // The block has its own space around it.
+    found.push(...inline(text.slice(from, match.index).replace(/\n+$/, "")));
     found.push(h("pre", { tabindex: 0, dir: "ltr" }, h("code", null, match[2])));
     from = match.index + match[0].length;
-    if (text[from] === "\n") from += 1;
+    while (text[from] === "\n") from += 1;
   }
   return [...found, ...inline(text.slice(from))];
 }

@@ -28,6 +28,7 @@ export class Room {
       label: "Transcript",
       start: this.start,
       view: {
+        here: id,
         link: (sequence) => `#/rooms/${encodeURIComponent(id)}/${sequence}`,
       },
     });
@@ -82,7 +83,8 @@ export class Room {
 
   async refresh() {
     try {
-      const [state] = await Promise.all([read(this.root), this.panel.load()]);
+      const state = await read(this.root);
+      await this.panel.load(state);
       this.state = state;
       this.model.bounds(state.earliest_sequence, state.head);
       this.line?.nudge(state.head);

@@ -101,10 +101,10 @@ function head(record, mine, view) {
     h("bdi.name", { title: view.guest ? null : record.actor.id, class: hue(record.actor.id) },
       mine ? "You" : author(record)),
     bot && h("span.badge", null, record.source_session_id ? "agent" : "bot"),
-    record.metadata?.guest && !mine && h("span.badge.faint", {
+    record.metadata?.guest === true && !mine && h("span.badge.faint", {
       title: "This person chose the name; nobody checked it." }, "guest"),
     h("time", { datetime: at, title: exact(at) }, time(at)),
-    view.guest ? null : routed(record));
+    view.guest ? null : routed(record, view));
 }
 
 /** One of eight quiet colours, the same for the same person. */
@@ -114,7 +114,7 @@ function hue(id) {
   return `hue${sum % 8}`;
 }
 
-function routed(record) {
+function routed(record, view) {
   const marks = [];
   if (record.explicit_target) marks.push(h("span", { title: "Addressed" }, "@", named(record.explicit_target)));
   if (record.target_session_id)
@@ -122,8 +122,10 @@ function routed(record) {
       "→ ", named(record.target_session_id), record.route ? ` · ${record.route}` : ""));
   if (record.copied_from !== null && record.copied_from !== undefined)
     marks.push(h("span", null, "copied from the room"));
-  if (record.origin) marks.push(h("span", { title: `Root ${record.origin.root}, ${record.origin.hops} hops` },
-    "about another conversation"));
+  const { origin } = record;
+  if (origin && origin.conversation !== view.here)
+    marks.push(h("a", { href: `#/rooms/${encodeURIComponent(origin.conversation)}/${origin.sequence}`, tabindex: -1,
+      title: `Root ${origin.root || "unknown"}, ${origin.hops} wakes in between` }, "about another room"));
   return marks.length ? h("span.marks", null, marks) : null;
 }
 
@@ -163,7 +165,7 @@ function foot(record) {
 
 function acts(record, view) {
   const found = [];
-  if (view.reply && !record.deleted && record.message_id)
+  if (view.reply && !record.deleted)
     found.push(h("button.tool", { type: "button", title: "Reply (r)", "aria-label": "Reply",
       tabindex: -1, onclick: () => view.reply(record) }, icon("reply")));
   if (!record.deleted && record.text)

@@ -64,6 +64,7 @@ export class Transcript {
 
   came(record) {
     const mine = this.view.mine?.(record);
+    if (record.event === "delete") announce("A message was deleted.");
     if (record.event === "message" && !mine) {
       announce(`${author(record)}: ${line(record.text, 200)}`);
       if (!this.list.atEnd || document.hidden) this.unseen += 1;

@@ -23,7 +23,9 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas.
+    which are parted by commas. `public_url` is where people reach it, where that is another place.
+    The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which is how
+    many streams a guest may have open.
     """
 
     home: str = "~/.threadline"
@@ -33,6 +35,12 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
+    public_url: str = ""
+    guest_entries: int = 60
+    guest_entries_in_all: int = 600
+    guest_messages: int = 30
+    guest_requests: int = 600
+    guest_streams: int = 4
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:
@@ -70,3 +78,11 @@ class Settings:
     def url(self) -> str:
         """Where the store is: as set, else a SQLite file in the home folder."""
         return self.store or f"sqlite:{self.folder / 'threadline.db'}"
+
+    @property
+    def address(self) -> str:
+        """Where people reach the server."""
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"

@@ -103,6 +103,22 @@ class Unauthorized(ThreadlineError):
     status = 403
 
 
+class CsrfMismatch(Unauthorized):
+    """The request does not repeat the page's X-CSRF-Token."""
+
+
+class NameTaken(ThreadlineError):
+    """Somebody here has this name, or one that looks like it."""
+
+    status = 409
+
+
+class Limited(ThreadlineError):
+    """That was too much at once; try again later."""
+
+    status = 429
+
+
 class HydrationPending(ThreadlineError):
     """The conversation's history is being imported; try again when that is done."""
 

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from threadline.core.deliveries import Delivery, Intent
+from threadline.core.guests import Link, Visitor
 from threadline.core.model import (
     Conversation,
     Held,
@@ -28,7 +29,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.quick import quick
-from threadline.core.tokens import Token
+from threadline.core.tokens import Login, Token
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -63,6 +64,9 @@ INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
+LINK: Noun[int, Link] = Noun("links")
+GUEST: Noun[int, Visitor] = Noun("guests")
+LOGIN: Noun[bytes, Login] = Noun("logins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +99,14 @@ DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
+LINK_BY_HASH: Query[tuple[int]] = Query("links.by_hash")
+LINKS_OF: Query[Link] = Query("links.of_conversation", LINK)
+ENDED_LINKS: Query[tuple[int]] = Query("links.ended")
+GUEST_BY_HASH: Query[tuple[int]] = Query("guests.by_hash")
+GUESTS_OF: Query[Visitor] = Query("guests.of_conversation", GUEST)
+GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
+GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
+ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")

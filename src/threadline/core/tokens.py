@@ -38,6 +38,14 @@ class Token:
     revoked_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A page that was shown a token: it ends with the token (whose hash this is), or at `ends`."""
+
+    token: bytes
+    ends: datetime
+
+
 def holds(token: Token, now: datetime) -> bool:
     """Whether the token may be used at this instant."""
     if token.revoked_at is not None:

@@ -6,9 +6,12 @@ from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
+from threadline.flows.guests import Guests
 from threadline.flows.hydration import Hydration
 from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
+from threadline.flows.links import Links
+from threadline.flows.logins import Logins
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
 from threadline.flows.replay import Replay
@@ -28,8 +31,11 @@ class Flows:
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)
+        self.guests = Guests(store, self.hydration, limits)
         self.importing = Importing(self.hydration, limits)
         self.inbound = Inbound(store, self.hydration, limits)
+        self.links = Links(store, limits)
+        self.logins = Logins(store)
         self.members = Members(store, limits)
         self.outbound = Outbound(store, limits)
         self.replay = Replay(store, limits)

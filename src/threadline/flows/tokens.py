@@ -64,14 +64,19 @@ class TokenState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bearer:
-    """Who a token makes of whoever carries it. `id` names the token, for revocation and keys."""
+    """Who a token makes of whoever carries it. `id` names the token, for revocation and keys.
+
+    `csrf` is there where a browser carries it by itself, as a cookie: the page has to repeat it.
+    """
 
     id: str
     caller: Caller
     expires_at: datetime | None
+    csrf: str = ""
 
 
-def _key(loaded: Loaded, secret: str) -> bytes:
+def key_of(loaded: Loaded, secret: str) -> bytes:
+    """What a token's secret is stored under."""
     return loaded.id_key("token", secret)
 
 
@@ -126,7 +131,7 @@ class Create(Story[TokenState]):
             scopes=self.scopes,
             expires_at=self.expires_at,
         )
-        draft.put(TOKEN, _key(draft, self.secret), token)
+        draft.put(TOKEN, key_of(draft, self.secret), token)
         return draft.changes, _shown(token, session.name if session else None, self.secret)
 
 
@@ -139,14 +144,15 @@ class Recognise(Story[Bearer | None]):
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
         """Found by the keyed hash: no comparison takes longer the nearer a guess is."""
         draft = Draft(loaded)
-        token = draft.get(TOKEN, _key(loaded, self.secret))
-        caller = None if token is None else _caller(draft, token, now)
+        token = draft.get(TOKEN, key_of(loaded, self.secret))
+        caller = None if token is None else caller_of(draft, token, now)
         if token is None or caller is None:
             return Changes(), None
         return Changes(), Bearer(id=public(token.id), caller=caller, expires_at=token.expires_at)
 
 
-def _caller(draft: Draft, token: Token, now: datetime) -> Caller | None:
+def caller_of(draft: Draft, token: Token, now: datetime) -> Caller | None:
+    """Whom a token makes of its bearer at this instant, None where it does not hold."""
     if not holds(token, now):
         return None
     match token.kind:

@@ -33,6 +33,8 @@ from threadline.core.seating import members_of, seats_of, unseat
 from threadline.core.threads import parent_of
 from threadline.core.unseating import drop_binding
 from threadline.flows.hydration import Hydration
+from threadline.flows.links import Links
+from threadline.flows.logins import Logins
 from threadline.flows.outbound import Outbound
 
 CHUNK = 500
@@ -47,6 +49,7 @@ class Tidied:
     bindings: int = 0
     swept: int = 0
     keys: int = 0
+    guests: int = 0
     repaired: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -262,13 +265,16 @@ class Upkeep:
     def __init__(
         self, store: Store, hydration: Hydration, outbound: Outbound, limits: Limits = LIMITS
     ) -> None:
+        self._links = Links(store, limits)
+        self._logins = Logins(store)
         self._store = store
         self._hydration = hydration
         self._outbound = outbound
         self._limits = limits
 
     async def round(self) -> Tidied:
-        """Drain windows that ran out, end expired bindings, move floors. Safe at any time."""
+        """Drain windows that ran out, end expired bindings, move floors, remove guests and logins
+        that are over. Safe at any time."""
         done = Tidied()
         for conversation in await self._store.read(ReadDue()):
             if conversation.about.window is not None:
@@ -280,6 +286,7 @@ class Upkeep:
                 done.bindings += 1
         done.swept = await self.sweep()
         done.keys = await self._outbound.forget_keys()
+        done.guests = await self._links.tidy() + await self._logins.forget()
         return done
 
     async def sweep(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from threadline.core.deliveries import Delivery, Intent
+from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
 from threadline.core.model import (
     About,
@@ -38,10 +39,13 @@ from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
     FOLLOWERS,
+    GUEST,
     HELD,
     INDEXED,
     INTENT,
     KNOWN,
+    LINK,
+    LOGIN,
     MEMBER,
     NAME,
     PARTICIPANT,
@@ -52,7 +56,7 @@ from threadline.core.ports import (
     Noun,
 )
 from threadline.core.quick import maker
-from threadline.core.tokens import Token
+from threadline.core.tokens import Login, Token
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -109,10 +113,14 @@ _bare_about = _bare(About)
 _bare_session = _bare(Session)
 _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
+_bare_link = _bare(Link)
+_bare_visitor = _bare(Visitor)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
+_link = msgspec.json.Decoder(Link).decode
+_visitor = msgspec.json.Decoder(Visitor).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 
 
@@ -232,6 +240,21 @@ class Codec:
                 encode(_bare_delivery(value)).decode(),
             ),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
+            LINK: lambda key, value: (
+                key,
+                value.hash,
+                value.conversation,
+                micros(value.ends_at),
+                encode(_bare_link(value)).decode(),
+            ),
+            GUEST: lambda key, value: (
+                key,
+                value.hash,
+                value.conversation,
+                value.link,
+                encode(_bare_visitor(value)).decode(),
+            ),
+            LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -258,6 +281,9 @@ class Codec:
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
+            LINK: lambda row: (row[0], _link(row[1])),
+            GUEST: lambda row: (row[0], _visitor(row[1])),
+            LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

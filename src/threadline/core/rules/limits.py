@@ -23,6 +23,8 @@ class Limits:
     attachments: int = 100
     page: int = 100
     max_page: int = 500
+    guests: int = 500
+    guest_text_bytes: int = 16 * 1024
     chunk: int = 1_000
 
 

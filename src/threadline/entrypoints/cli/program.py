@@ -12,6 +12,7 @@ from threadline.entrypoints.cli import (
     appending,
     care,
     importing,
+    linking,
     places,
     readers,
     saying,
@@ -72,7 +73,7 @@ _add(
     send=saying.send,
     deliveries=saying.deliveries,
 )
-_add("Serve", serve=serving.serve)
+_add("Serve", serve=serving.serve, link=linking.link)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")
 _add("Look after it", doctor=care.doctor)
 

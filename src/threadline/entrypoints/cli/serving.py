@@ -81,13 +81,29 @@ def _run(main: object) -> int:
 
 
 async def _serve(settings: Settings, as_json: bool) -> int:
+    from dataclasses import replace
+
+    from threadline.entrypoints.http.buckets import GuestLimits
+    from threadline.entrypoints.http.origins import checked_url
     from threadline.entrypoints.http.server import ServerSettings, listening, served
     from threadline.stores.hatch import Hatch, hatch_of
 
     named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
-    where = ServerSettings(host=settings.host, port=settings.port, allowed_hosts=named)
+    where = ServerSettings(
+        host=settings.host,
+        port=settings.port,
+        allowed_hosts=named,
+        public_url=checked_url(settings.public_url),
+        guests=GuestLimits(
+            entries=settings.guest_entries,
+            all_entries=settings.guest_entries_in_all,
+            messages=settings.guest_messages,
+            requests=settings.guest_requests,
+            streams=settings.guest_streams,
+        ),
+    )
     with listening(where) as sock:
-        where = ServerSettings(host=settings.host, port=sock.getsockname()[1], allowed_hosts=named)
+        where = replace(where, port=sock.getsockname()[1])
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
             file = sqlite_file(settings.url)

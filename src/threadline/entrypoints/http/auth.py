@@ -1,4 +1,8 @@
-"""Who is calling: a bearer token, known by its keyed hash, checked twice a second.
+"""Who is calling: a bearer token or a cookie, known by its keyed hash, checked twice a second.
+
+A program sends a token. The page has a cookie of its login, a guest one of its room; a browser
+sends those by itself, so every unsafe request with a cookie has to repeat its CSRF token. A token
+wins over a cookie, and a guest's cookie opens nothing but the routes for guests.
 
 Each route says in `opt["callers"]` which kinds of caller it is for; `OPEN` is for everybody. The
 check is one guard over all of them, so that a route without a word about it is open to nobody.
@@ -7,11 +11,11 @@ check is one guard over all of them, so that a route without a word about it is 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -19,7 +23,7 @@ from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
 from litestar.params import SkipValidation
 
-from threadline.core.errors import Unauthenticated, Unauthorized
+from threadline.core.errors import CsrfMismatch, Unauthenticated, Unauthorized
 from threadline.core.model import AdapterCaller, Caller, Controller, Guest, SessionCaller
 from threadline.flows.every import Flows
 from threadline.flows.tokens import Bearer
@@ -37,6 +41,12 @@ GUEST = "guest"
 CACHE_SECONDS = 0.5
 LOOK_SECONDS = 0.4
 CACHED = 10_000
+PAGE_COOKIE = "threadline_page"
+GUEST_COOKIE = "threadline_guest"
+CSRF_HEADER = "X-CSRF-Token"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+# Of answers that hold a secret, or lie behind an address that is one.
+PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
 def callers(*kinds: str) -> dict[str, Any]:
@@ -57,6 +67,14 @@ def kind_of(caller: Caller) -> str:
             return GUEST
 
 
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a request shows: a bearer token, or the value of one of our cookies."""
+
+    secret: str
+    cookie: str | None = None
+
+
 @dataclass(slots=True)
 class _Seen:
     bearer: Bearer | None
@@ -64,52 +82,66 @@ class _Seen:
 
 
 class Doorman:
-    """Recognises tokens, and remembers for half a second what it recognised."""
+    """Recognises tokens and cookies, and remembers for half a second what it recognised."""
 
     def __init__(self, line: Flows) -> None:
         self._line = line
-        self._seen: dict[str, _Seen] = {}
-        self._open: dict[str, set[asyncio.Event]] = {}
+        self._seen: dict[Credential, _Seen] = {}
+        self._open: dict[Credential, set[asyncio.Event]] = {}
 
-    async def recognise(self, secret: str) -> Bearer | None:
-        """Whom a token makes of its bearer, None for one that does not hold (any more)."""
+    async def recognise(self, shown: Credential) -> Bearer | None:
+        """Whom a credential makes of its bearer, None for one that does not hold (any more)."""
         now = time.monotonic()
-        seen = self._seen.get(secret)
+        seen = self._seen.get(shown)
         if seen is None or seen.until < now:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
-            seen = _Seen(await self._line.tokens.recognise(secret), now + CACHE_SECONDS)
-            self._seen[secret] = seen
-        bearer = seen.bearer
-        if bearer is not None and bearer.expires_at is not None:
-            return bearer if datetime.now(UTC) < bearer.expires_at else None
-        return bearer
+            seen = _Seen(await self._look_up(shown), now + CACHE_SECONDS)
+            self._seen[shown] = seen
+        # When it expires says the store's clock alone; ours may be another.
+        return seen.bearer
 
-    def forget(self) -> None:
-        """Know nothing: after a token was revoked here."""
-        self._seen.clear()
+    async def _look_up(self, shown: Credential) -> Bearer | None:
+        match shown.cookie:
+            case None:
+                return await self._line.tokens.recognise(shown.secret)
+            case name if name == GUEST_COOKIE:
+                return await self._line.guests.recognise(shown.secret)
+            case _:
+                return await self._line.logins.recognise(shown.secret)
+
+    def forget(self, shown: Credential | None = None) -> None:
+        """Know nothing of a credential, or of any: after a token or a link was revoked here."""
+        if shown is None:
+            self._seen.clear()
+        else:
+            self._seen.pop(shown, None)
 
     @contextmanager
     def watch(self, connection: Connection) -> Iterator[asyncio.Event]:
-        """Set within a second after the connection's token holds no more."""
+        """Set within a second after what the connection showed holds no more."""
         revoked = asyncio.Event()
-        secret = secret_of(connection)
-        if secret is None:
+        shown: Credential | None = getattr(connection.state, "credential", None)
+        if shown is None:
             yield revoked
             return
-        self._open.setdefault(secret, set()).add(revoked)
+        self._open.setdefault(shown, set()).add(revoked)
         try:
             yield revoked
         finally:
-            self._open[secret].discard(revoked)
-            if not self._open[secret]:
-                del self._open[secret]
+            self._open[shown].discard(revoked)
+            if not self._open[shown]:
+                del self._open[shown]
+
+    def watched(self, shown: Credential) -> int:
+        """How many streams are open on this credential."""
+        return len(self._open.get(shown, ()))
 
     async def look(self) -> None:
-        """Tell the streams whose token holds no more."""
-        for secret in list(self._open):
-            if await self.recognise(secret) is None:
-                for revoked in self._open.get(secret, ()):
+        """Tell the streams whose token, login or guest holds no more."""
+        for shown in list(self._open):
+            if await self.recognise(shown) is None:
+                for revoked in self._open.get(shown, ()):
                     revoked.set()
 
 
@@ -120,14 +152,38 @@ def secret_of(connection: Connection) -> str | None:
     return secret.strip() if scheme.casefold() == "bearer" and secret.strip() else None
 
 
-async def bearer_of(connection: Connection) -> Bearer:
-    """Who is calling. Raises `Unauthenticated`."""
+def credential_of(connection: Connection, *, guests: bool = False) -> Credential | None:
+    """What the request shows: a token, else the cookie that fits the route."""
     secret = secret_of(connection)
-    if secret is None:
+    if secret is not None:
+        return Credential(secret)
+    name = GUEST_COOKIE if guests else PAGE_COOKIE
+    value = connection.cookies.get(name)
+    return Credential(value, name) if value else None
+
+
+def _method(connection: Connection) -> str:
+    scope: Any = connection.scope
+    return str(scope["method"])
+
+
+async def bearer_of(connection: Connection, *, guests: bool = False) -> Bearer:
+    """Who is calling, by a token or a cookie. Raises `Unauthenticated` and `CsrfMismatch`.
+
+    `guests` says that the route is for guests, whose cookie then counts instead of the page's.
+    """
+    shown = credential_of(connection, guests=guests)
+    if shown is None:
         raise Unauthenticated("send `Authorization: Bearer` with a token.")
-    bearer = await doorman_of(connection).recognise(secret)
+    bearer = await doorman_of(connection).recognise(shown)
     if bearer is None:
-        raise Unauthenticated("the token is unknown, expired or revoked.")
+        what = "token" if shown.cookie is None else "login"
+        raise Unauthenticated(f"the {what} is unknown, expired or revoked.")
+    if shown.cookie is not None and _method(connection) not in SAFE:
+        said = connection.headers.get(CSRF_HEADER, "")
+        if not hmac.compare_digest(said.encode(), bearer.csrf.encode()):
+            raise CsrfMismatch
+    connection.state.credential = shown
     return bearer
 
 
@@ -142,7 +198,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     kinds = handler.opt.get("callers", ())
     if OPEN in kinds:
         return
-    bearer = await bearer_of(connection)
+    bearer = await bearer_of(connection, guests=tuple(kinds) == (GUEST,))
     if kind_of(bearer.caller) not in kinds:
         raise Unauthorized(f"this is not for a token of the kind {kind_of(bearer.caller)}.")
     connection.state.bearer = bearer

@@ -56,6 +56,8 @@ def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
     if error.status == 503:
         headers["Retry-After"] = "1"
+    if error.status == 429 and "retry_after" in error.facts:
+        headers["Retry-After"] = str(error.facts["retry_after"])
     return Response(body, status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 
 

@@ -20,8 +20,11 @@ from litestar.types import ASGIApp
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.http import (
     auth,
+    chat,
     conversations,
     inbound,
+    links,
+    login,
     members,
     origins,
     page,
@@ -32,6 +35,7 @@ from threadline.entrypoints.http import (
     streams,
     tokens,
 )
+from threadline.entrypoints.http.buckets import Buckets, GuestLimits
 from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
 from threadline.entrypoints.http.problems import HANDLERS
 from threadline.flows.every import Flows
@@ -46,6 +50,9 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    links,
+    chat,
+    login,
     page,
 )
 
@@ -58,11 +65,14 @@ CONNECTIONS = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens. `allowed_hosts` are further names it may be called by."""
+    """Where the server listens. `allowed_hosts` are further names it may be called by, `public_url`
+    is where people reach it where that is another place, such as a proxy with a certificate."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: tuple[str, ...] = field(default=())
+    public_url: str = ""
+    guests: GuestLimits = field(default_factory=GuestLimits)
 
     @property
     def url(self) -> str:
@@ -73,8 +83,13 @@ class ServerSettings:
     @property
     def names(self) -> frozenset[str]:
         """Every name the server answers to."""
-        own = {self.host} - origins.ANYWHERE
-        return origins.LOOPBACK | own | {name.casefold() for name in self.allowed_hosts}
+        named = {self.host, *self.allowed_hosts} - origins.ANYWHERE
+        public = origins.parted(self.public_url)
+        return (
+            origins.LOOPBACK
+            | {origins.split(name)[0] for name in named}
+            | ({public[1]} if public is not None else set())
+        )
 
 
 @get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
@@ -148,13 +163,14 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
     app.state.line = line
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
+    app.state.buckets = Buckets(settings.guests)
     app.state.streams = app.state.slow_readers = 0
     return app
 
 
 def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
     """The application behind what is judged before it: foreign hosts and pages, slow bodies."""
-    return origins.Origins(Bodies(app), settings.names)
+    return origins.Origins(Bodies(app), settings.names, settings.public_url)
 
 
 class Server(uvicorn.Server):

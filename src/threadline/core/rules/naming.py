@@ -1,0 +1,86 @@
+"""What a guest may be called: nothing that looks like somebody who is here.
+
+Two names are one when any of their looks is the same. A look is the name without what nobody sees,
+compatibility forms resolved, in one case, spaces left out, and letters of other scripts replaced by
+the Latin ones they are drawn like. There are two looks, because the capital `Η` of Greek is drawn
+like H and the small `η` like n.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from threadline.core.errors import InvalidInput
+
+MAX_NAME = 64
+_UNSEEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+
+# Small letters as they are drawn: of Cyrillic, of Greek, of Latin itself, and digits.
+_SMALL = str.maketrans(
+    dict(
+        zip(
+            "авеѕіјкмнорстухьԁԛԝӏһүҽ" + "αβγεζηικνορτυχωϲϳ" + "ıɑɡſøłđ" + "01|ǀ",
+            "abesijkmhopctyxbdqwlhye" + "abyeznikvoptuxwcj" + "iagsold" + "olll",
+            strict=True,
+        )
+    )
+)
+_CAPITAL = str.maketrans(
+    dict(
+        zip(
+            "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹ" + "АВЕЅІЈКМНОРСТУХԚԜӀҺҮ",
+            "ABEZHIKMNOPTYXC" + "ABESIJKMHOPCTYXQWLHY",
+            strict=True,
+        )
+    )
+)
+_PAIRS = (("rn", "m"), ("vv", "w"), ("i", "l"))
+
+
+def checked(name: object) -> str:
+    """A typed name as it will be shown. Raises `InvalidInput` for one with nothing to see."""
+    if not isinstance(name, str) or len(name) > 4 * MAX_NAME:
+        raise InvalidInput(f"a name has 1 to {MAX_NAME} characters.", field="name")
+    if any(unicodedata.category(one) in ("Cc", "Cs") for one in name):
+        raise InvalidInput("a name holds no control characters.", field="name")
+    shown = " ".join(unicodedata.normalize("NFC", _seen(name)).split())
+    if not shown or len(shown) > MAX_NAME or not _bare(shown):
+        raise InvalidInput(f"a name has 1 to {MAX_NAME} characters to see.", field="name")
+    return shown
+
+
+def looks(name: str) -> frozenset[str]:
+    """What a name looks like; names with a look in common are taken for each other.
+
+    >>> looks("Ada") & looks("АDA") != frozenset(), looks("Ada") & looks("Eda")
+    (True, frozenset())
+    """
+    bare = _bare(name)
+    return frozenset({_drawn(bare), _drawn(bare.translate(_CAPITAL))})
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether a reader might take one name for the other."""
+    return bool(looks(one) & looks(other))
+
+
+def _bare(name: str) -> str:
+    """Without what is not seen, compatibility forms resolved, without spaces and the sign before
+    a handle; letters and the marks on them apart."""
+    plain = unicodedata.normalize("NFKD", _seen(name))
+    return "".join(_seen(plain).split()).lstrip("@＠")
+
+
+def _seen(name: str) -> str:
+    return "".join(
+        one for one in name if unicodedata.category(one) not in _UNSEEN and one not in _FILLERS
+    )
+
+
+def _drawn(bare: str) -> str:
+    """In one case, in Latin letters where they are drawn alike."""
+    small = unicodedata.normalize("NFKD", bare.casefold()).translate(_SMALL)
+    for pair, single in _PAIRS:
+        small = small.replace(pair, single)
+    return small

@@ -1,0 +1,487 @@
+"""People in one room by a link: they come in, read as the link says, speak, and leave.
+
+A guest's row and its link are read in the same transaction as whatever the guest asks for, so that
+nothing is read or said by a link that was revoked.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from threadline.core.draft import Draft
+from threadline.core.errors import (
+    HydrationPending,
+    InvalidInput,
+    NotFound,
+    TooLarge,
+    Unauthenticated,
+    Unauthorized,
+)
+from threadline.core.guests import Link, Visitor, opens, slice_of, visitor_of
+from threadline.core.ids import public
+from threadline.core.model import (
+    BackfillPolicy,
+    Caller,
+    Conversation,
+    Guest,
+    InboundMessage,
+    TranscriptRecord,
+)
+from threadline.core.ports import (
+    GUEST,
+    GUEST_BY_HASH,
+    LINK,
+    LINK_BY_HASH,
+    RECORD,
+    RECORDS_AFTER,
+    RECORDS_BEFORE,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Store,
+    Story,
+)
+from threadline.core.presence import guests_of, refuse_full, refuse_taken
+from threadline.core.recording import Door, Taken, take
+from threadline.core.rules import admission, authority, hydration, naming
+from threadline.core.rules.limits import LIMITS, Limits, clamp
+from threadline.flows.conversations import TranscriptPage, folded
+from threadline.flows.hydration import Hydration
+from threadline.flows.links import link_key
+from threadline.flows.replay import FAR, PATIENCE
+from threadline.flows.tokens import BYTES, MAX_NAME, Bearer
+from threadline.flows.watching import Reset
+
+SPOKEN = "web"
+SHOWN = frozenset({"guest", "verified"})
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class Revoked(Unauthenticated):
+    """The guest has left, or its room link was revoked or is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestState:
+    """A guest in its room. `secret` is the cookie's value, `lasts` how long its link still holds.
+
+    `writes` says whether it may speak: only the web chat carries a guest's words to everybody.
+    """
+
+    conversation: str
+    title: str
+    name: str
+    actor_id: str
+    csrf: str
+    policy: BackfillPolicy
+    n: int | None
+    writes: bool
+    expires_at: datetime
+    lasts: timedelta
+    secret: str
+
+
+def _guest_key(loaded: Loaded, secret: str) -> bytes:
+    return loaded.id_key("guest", secret)
+
+
+def _state(
+    loaded: Loaded, visitor: Visitor, link: Link, room: Conversation, secret: str, now: datetime
+) -> GuestState:
+    return GuestState(
+        conversation=public(room.id),
+        title=room.about.title,
+        name=visitor.name,
+        actor_id=visitor.actor.id,
+        csrf=loaded.id_key("csrf", secret).hex(),
+        policy=link.policy.backfill,
+        n=link.policy.n,
+        writes=room.ref.provider == SPOKEN,
+        expires_at=link.expires_at,
+        lasts=link.ends_at - now,
+        secret=secret,
+    )
+
+
+def _behind(loaded: Loaded, secret: str, now: datetime) -> tuple[Visitor, Link] | None:
+    """The guest a cookie's value means, as long as its link holds."""
+    rows = loaded.page(Page(GUEST_BY_HASH, (_guest_key(loaded, secret),)))
+    visitor = loaded.get(GUEST, rows[0][0]) if rows else None
+    link = None if visitor is None else loaded.get(LINK, visitor.link)
+    if visitor is None or link is None or not opens(link, now):
+        return None
+    return visitor, link
+
+
+def _present(loaded: Loaded, caller: Guest, now: datetime) -> tuple[Visitor, Link, Conversation]:
+    """The guest who calls, in its room. Raises `Revoked`."""
+    number = visitor_of(caller.actor.id)
+    visitor = None if number is None else loaded.get(GUEST, number)
+    link = None if visitor is None else loaded.get(LINK, visitor.link)
+    if visitor is None or link is None or not opens(link, now):
+        raise Revoked
+    room = loaded.peeked(visitor.conversation)
+    if room is None:
+        raise Revoked
+    authority.may_watch(caller, room.ref)
+    return visitor, link, room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter(Story[GuestState]):
+    """Let somebody in under a name that nobody here has. `known` is the cookie it came with."""
+
+    link: str
+    name: str
+    secret: str
+    known: str | None
+    limits: Limits
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, GuestState]:
+        """Who is in by this link already stays the same guest, under the name it gives now.
+
+        Raises `NotFound` for a link that opens nothing, `NameTaken`, `Limited` where the room is
+        full, `HydrationPending`.
+        """
+        draft = Draft(loaded)
+        rows = loaded.page(Page(LINK_BY_HASH, (link_key(loaded, self.link),)))
+        link = loaded.get(LINK, rows[0][0]) if rows else None
+        room = None if link is None else draft.taken(link.conversation)
+        if link is None or room is None or not opens(link, now):
+            raise NotFound("this room link opens nothing (any more).")
+        hydration.refuse_gated(room)
+        was = None if self.known is None else _behind(draft, self.known, now)
+        own = was[0] if was is not None and was[0].link == link.id else None
+        others = [one for one in guests_of(draft, room, now, self.limits) if one != own]
+        if own is None:
+            refuse_full(others, self.limits)
+        if own is None or not naming.alike(own.name, self.name):
+            refuse_taken(draft, room, self.name, others)
+        if own is None:
+            visitor, secret = self._visitor(draft, link, room, now), self.secret
+        else:
+            visitor, secret = replace(own, name=self.name), self.known or self.secret
+        if visitor != own:
+            draft.put(GUEST, visitor.id, visitor)
+        return draft.changes, _state(loaded, visitor, link, room, secret, now)
+
+    def _visitor(self, draft: Draft, link: Link, room: Conversation, now: datetime) -> Visitor:
+        return Visitor(
+            id=draft.fresh(),
+            hash=_guest_key(draft, self.secret),
+            conversation=room.id,
+            link=link.id,
+            name=self.name,
+            joined_at=now,
+            joined_sequence=room.head,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Story[Bearer | None]):
+    """Whom a cookie's value makes of whoever carries it."""
+
+    secret: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
+        """Found by the keyed hash, as a token is."""
+        found = _behind(loaded, self.secret, now)
+        room = None if found is None else loaded.peeked(found[0].conversation)
+        if found is None or room is None:
+            return Changes(), None
+        visitor, link = found
+        return Changes(), Bearer(
+            id=public(visitor.id),
+            caller=Guest(room.ref, visitor.actor),
+            expires_at=link.expires_at,
+            csrf=loaded.id_key("csrf", self.secret).hex(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShowGuest(Story[GuestState]):
+    """A guest in its room, by the cookie's value."""
+
+    secret: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, GuestState]:
+        """Raises `Revoked`."""
+        found = _behind(loaded, self.secret, now)
+        room = None if found is None else loaded.peeked(found[0].conversation)
+        if found is None or room is None:
+            raise Revoked
+        return Changes(), _state(loaded, *found, room, self.secret, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Story[None]):
+    """Give up the place and the name."""
+
+    caller: Guest
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
+        """Raises `Revoked` where it is gone already."""
+        draft = Draft(loaded)
+        visitor, _, _ = _present(loaded, self.caller, now)
+        draft.put(GUEST, visitor.id, None)
+        return draft.changes, None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRoom(Story[TranscriptPage]):
+    """A page of what the guest may read. `after` None is the beginning of its slice."""
+
+    caller: Guest
+    after: int | None = None
+    before: int | None = None
+    newest_first: bool = False
+    folded: bool = False
+    limit: int
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TranscriptPage]:
+        """Raises `Revoked`, and `HydrationPending` while an import hides the room."""
+        visitor, link, room = _present(loaded, self.caller, now)
+        hydration.refuse_gated(room)
+        first, live_only = slice_of(visitor, link, room)
+        after = max(first - 1, -FAR if self.after is None else self.after)
+        before = FAR if self.before is None else self.before
+        query = RECORDS_BEFORE if self.newest_first else RECORDS_AFTER
+        args = (room.id, after, before, 1 if live_only else 0, -1, self.limit + 1)
+        rows = loaded.page(Page(query, args))
+        records = rows[: self.limit]
+        messages = folded(loaded, room, records) if self.folded else []
+        history, reason = hydration.history(room)
+        return Changes(), TranscriptPage(
+            conversation=public(room.id),
+            ref=room.ref,
+            records=[_outward(one) for one in records],
+            messages=[replace(one, record=_outward(one.record)) for one in messages],
+            history=history,
+            reason=reason,
+            head=room.head,
+            earliest=max(first, room.earliest_sequence),
+            next=records[-1].sequence if len(rows) > self.limit else None,
+        )
+
+
+def _outward(record: TranscriptRecord) -> TranscriptRecord:
+    """What somebody from outside is shown: what was said and by whom, not how it is worked on.
+
+    An attachment's address may be good for whoever has it, an origin names other conversations.
+    """
+    kept = {name: value for name, value in record.metadata.items() if name in SHOWN}
+    return replace(
+        record,
+        wakes=(),
+        origin=None,
+        person_id=None,
+        metadata=kept,
+        attachments=tuple(replace(one, url="") for one in record.attachments),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say(Story[Taken]):
+    """Record what a guest says in its room. A repeat under the same `client_id` is a duplicate."""
+
+    caller: Guest
+    text: str
+    client_id: str
+    reply_to: int | str | None
+    limits: Limits
+
+    def needs(self) -> Needs:
+        """The room, locked."""
+        return Needs(take=(self.caller.conversation.text,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Taken]:
+        """Raises `Revoked`, `NotFound` for a record it cannot read, `Unauthorized` where a guest
+        only reads."""
+        draft = Draft(loaded)
+        visitor, link, room = _present(loaded, self.caller, now)
+        if room.ref.provider != SPOKEN:
+            raise Unauthorized(f"guests only read in conversations of {room.ref.provider}.")
+        replied = self.reply_to
+        if isinstance(replied, int):
+            first, live_only = slice_of(visitor, link, room)
+            record = loaded.get(RECORD, (room.id, replied)) if replied >= first else None
+            if record is None or (live_only and record.provenance.value == "hydrated"):
+                raise NotFound(f"there is no record {replied} here.", field="reply_to")
+            replied = record.message_id
+        message = InboundMessage(
+            conversation=room.ref,
+            text=self.text,
+            actor=visitor.actor,
+            message_id=f"{visitor.actor.id}/{self.client_id}",
+            reply_to=replied,
+            metadata={"guest": True, "verified": False},
+        )
+        message = admission.checked(message, self.limits)
+        taken = take(draft, message, now, door=Door.HEARD, limits=self.limits)
+        shown = None if taken.record is None else _outward(taken.record)
+        return draft.changes, replace(taken, record=shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Story[tuple[int, int]]):
+    """Which room a guest is in, and its head."""
+
+    caller: Guest
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, tuple[int, int]]:
+        """Raises `Revoked`."""
+        _, _, room = _present(loaded, self.caller, now)
+        return Changes(), (room.id, room.head)
+
+
+def _guest(caller: Caller) -> Guest:
+    if not isinstance(caller, Guest):
+        raise Unauthorized("this is a guest's.")
+    return caller
+
+
+class Guests:
+    """People in rooms by a link."""
+
+    def __init__(self, store: Store, hydration: Hydration, limits: Limits = LIMITS) -> None:
+        self._store = store
+        self._hydration = hydration
+        self._limits = limits
+
+    async def enter(self, link: str, name: str, *, known: str | None = None) -> GuestState:
+        """Come into a room by the secret of a link, under a name nobody in it has.
+
+        `known` is the secret of an earlier coming in: by the same link it stays the same guest.
+        Raises `NotFound` for a link that opens nothing, `NameTaken`, `InvalidInput` for a name with
+        nothing to see, `Limited` where the room is full, `HydrationPending`.
+        """
+        shown = naming.checked(name)
+        if len(link) > MAX_NAME:
+            raise NotFound("this room link opens nothing (any more).")
+        story = Enter(
+            link=link,
+            name=shown,
+            secret=secrets.token_urlsafe(BYTES),
+            known=known if known and len(known) <= MAX_NAME else None,
+            limits=self._limits,
+        )
+        return await self._store.run(story)
+
+    async def recognise(self, secret: str) -> Bearer | None:
+        """Whom a guest's secret makes of its bearer; None where it has left or its link is over."""
+        if not secret or len(secret) > MAX_NAME:
+            return None
+        return await self._store.read(Recall(secret))
+
+    async def show(self, secret: str) -> GuestState:
+        """A guest in its room. Raises `Revoked`."""
+        return await self._store.read(ShowGuest(secret))
+
+    async def leave(self, *, caller: Caller) -> None:
+        """Give up place and name; what was said stays. Raises `Revoked`."""
+        await self._store.run(Leave(_guest(caller)))
+
+    async def transcript(
+        self,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        order: str = "asc",
+        limit: int | None = None,
+        view: str = "records",
+        caller: Caller,
+    ) -> TranscriptPage:
+        """A page of the guest's room between two exclusive sequences, as its link allows.
+
+        Without what the room's keepers alone are to see: wakes, origins, metadata, addresses of
+        files. Raises `Revoked` and `HydrationPending`.
+        """
+        if order not in ("asc", "desc"):
+            raise InvalidInput("order is `asc` or `desc`.", order=order)
+        if view not in ("records", "messages"):
+            raise InvalidInput("view is `records` or `messages`.", view=view)
+        return await self._store.read(
+            ReadRoom(
+                caller=_guest(caller),
+                after=after,
+                before=before,
+                newest_first=order == "desc",
+                folded=view == "messages",
+                limit=clamp(limit, self._limits),
+            )
+        )
+
+    async def say(
+        self,
+        text: str,
+        *,
+        client_id: str,
+        reply_to: int | str | None = None,
+        caller: Caller,
+    ) -> Taken:
+        """Say something in the guest's room; the same `client_id` again is the same message.
+
+        `reply_to` is a sequence or a message id. Held, as everybody's words, while a gated import
+        is under way. Raises `Revoked`, `InvalidInput`, `TooLarge`, `NotFound`, `Unauthorized`.
+        """
+        guest = _guest(caller)
+        if not text.strip():
+            raise InvalidInput("there is nothing to say.", field="text")
+        if len(text.encode("utf-8", "replace")) > self._limits.guest_text_bytes:
+            raise TooLarge(
+                f"a guest says at most {self._limits.guest_text_bytes} bytes at once.",
+                field="text",
+                limit=self._limits.guest_text_bytes,
+            )
+        if not _CLIENT_ID.fullmatch(client_id):
+            raise InvalidInput(
+                "client_id has 1 to 64 letters, digits, '-', '_', '.' or ':'.", field="client_id"
+            )
+        story = Say(
+            caller=guest,
+            text=text,
+            client_id=client_id,
+            reply_to=reply_to,
+            limits=self._limits,
+        )
+        taken = await self._store.run(story)
+        if taken.draining:
+            await self._hydration.drain(taken.conversation)
+        return taken
+
+    async def follow(
+        self, *, after: int | None = None, patience: float = PATIENCE, caller: Caller
+    ) -> AsyncIterator[TranscriptRecord]:
+        """Every record behind `after`, or from now on, as far as the guest may read; for ever.
+
+        Raises `Revoked`, and `Reset` where `after` lies over the head. While an import hides the
+        room nothing comes.
+        """
+        guest = _guest(caller)
+        where, head = await self._store.read(Place(guest))
+        if after is not None and after > head:
+            raise Reset(f"the head is {head}.", head=head)
+        cursor = head if after is None else after
+        bell = self._store.bell(conversations=[where])
+        try:
+            while True:
+                page = await self._page(guest, cursor)
+                for record in () if page is None else page.records:
+                    cursor = record.sequence
+                    yield record
+                if page is None or page.next is None:
+                    await bell.wait(patience)
+        finally:
+            bell.close()
+
+    async def _page(self, guest: Guest, after: int) -> TranscriptPage | None:
+        story = ReadRoom(caller=guest, after=after, limit=self._limits.page)
+        try:
+            return await self._store.read(story)
+        except HydrationPending:
+            return None

@@ -2,6 +2,7 @@
 
 import { pass, path, post, read, remove } from "./api.js";
 import { h, icon, named, show, theme, toast, tool, writing } from "./dom.js";
+import { number } from "./format.js";
 import { Model } from "./model.js";
 import { Outbox } from "./outbox.js";
 import { line } from "./prose.js";
@@ -10,7 +11,6 @@ import { Live } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
 const LONGEST = 8000;
-const BEGINNING = -1e15;
 const STATES = { live: "Connected", waiting: "Reconnecting…" };
 
 const app = document.getElementById("app");
@@ -23,7 +23,7 @@ class Chat {
     this.unread = 0;
     this.reply = null;
     this.mine = (record) => record.actor.id === me.actor_id;
-    this.model = new Model((after, limit) => read(path("/chat/messages", { after, limit, before: after + limit + 1 })));
+    this.model = new Model((after, limit) => read(path("/chat/messages", { after, limit, before: after + limit + 1, view: "messages" })));
     this.outbox = new Outbox({
       key: `threadline.unsent.${me.conversation}.${me.actor_id}`,
       sent: (record) => record && this.model.live(record),
@@ -32,7 +32,7 @@ class Chat {
     this.start = h("div.start");
     this.transcript = new Transcript({
       model: this.model, label: "Conversation", start: this.start, tail: this.outbox.element,
-      view: { guest: true, mine: this.mine, reply: (record) => this.answer(record) },
+      view: { guest: true, mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
     });
     this.model.addEventListener("live", ({ detail }) => this.came(detail));
     this.line = h("span.line", { role: "status" });
@@ -53,6 +53,7 @@ class Chat {
   }
 
   composer() {
+    if (!this.me.writes) return h("p.composer.faint", null, "You can read here; writing is not possible in this room.");
     this.field = h("textarea", { rows: 1, maxlength: LONGEST, "aria-label": "Message", placeholder: "Write a message",
       dir: "auto", oninput: () => this.fit(), onkeydown: (event) => this.typed(event) });
     this.quote = h("div.answering", { hidden: true });
@@ -65,15 +66,15 @@ class Chat {
   async open() {
     show(app, this.element);
     document.title = this.me.title || "Chat";
-    const first = await read(path("/chat/messages", { after: BEGINNING, limit: 1 }));
-    this.model.floor = first.records[0]?.sequence ?? first.head + 1;
-    const from = this.me.policy === "all" || this.me.policy?.policy === "all"
+    const first = await read(path("/chat/messages", { limit: 1 }));
+    const from = this.me.policy === "all"
       ? (first.history === "partial" ? "What was said before is not all here." : "The beginning.")
-      : "You read what is said since you joined.";
+      : this.me.policy === "last_n" ? `You read the last ${number(this.me.n)} from when you joined.`
+        : "You read what is said since you joined.";
     show(this.start, h("p", null, from));
     this.model.bounds(first.earliest, first.head);
     this.transcript.end();
-    this.field.focus();
+    (this.field ?? this.transcript.scroller).focus();
     this.live = new Live({
       address: (after) => path("/chat/stream", { after }),
       after: first.head,
@@ -154,7 +155,7 @@ class Chat {
     if (event.ctrlKey || event.metaKey || event.altKey || writing(event)) return;
     if (event.key === "/" || event.key === "Escape" || event.key === "i") {
       this.transcript.choose(null);
-      this.field.focus();
+      this.field?.focus();
       event.preventDefault();
     } else this.transcript.key(event);
   }

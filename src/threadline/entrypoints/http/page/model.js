@@ -21,7 +21,6 @@ export class Model extends EventTarget {
     this.running = 0;
     this.earliest = 1;
     this.head = 0;
-    this.floor = -Infinity;
   }
 
   get length() {
@@ -42,9 +41,8 @@ export class Model extends EventTarget {
     return !this.records.has(sequence) && this.chunks.get(chunkOf(sequence)) === "loaded";
   }
 
-  /** The ends as the server says them; nobody sees below their own `floor`. */
-  bounds(lowest, head) {
-    const earliest = Math.max(lowest, this.floor);
+  /** The ends as the server says them. */
+  bounds(earliest, head) {
     const changed = earliest !== this.earliest || head > this.head;
     if (earliest > this.earliest)
       for (const sequence of this.records.keys())

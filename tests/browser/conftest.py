@@ -6,6 +6,7 @@ elsewhere, the policy is never violated, and no dialog of the browser opens.
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -47,7 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The browser lives in one loop, so its tests do as well."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.parent == here:
+        function = getattr(item, "function", None)
+        if item.path.parent == here and inspect.iscoroutinefunction(function):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from playwright.async_api import Page, expect
+import asyncio
+
+from playwright.async_api import APIResponse, Locator, Page, Route, expect
 
 from tests.browser import scene
 from tests.browser.conftest import Desk
+
+# How often the words ever stood there at the same time.
+MOST = """globalThis.most = 0;
+new MutationObserver(() => {
+  const found = [...document.querySelectorAll(".row .text")];
+  most = Math.max(most, found.filter((one) => one.textContent === "only once").length);
+}).observe(document.body, { childList: true, subtree: true, characterData: true });
+"""
 
 
 async def room_link(desk: Desk, room: str, **more: object) -> tuple[str, str]:
@@ -30,7 +40,7 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
-def texts(page: Page) -> object:
+def texts(page: Page) -> Locator:
     """What stands in the conversation, in order."""
     return page.locator(".row.message .text")
 
@@ -74,35 +84,35 @@ async def test_the_link_leaves_the_address_and_the_place_survives_a_reload(desk:
     assert url.rpartition("/")[2] not in history
 
 
-async def test_my_own_words_stand_there_at_once_and_once_when_the_echo_comes(desk: Desk) -> None:
-    """The answer to what was sent is kept back: the stream's echo alone takes the line's place."""
+async def test_my_own_words_stand_there_at_once_and_never_twice(desk: Desk) -> None:
+    """First nothing was sent, then the echo is there before the answer, then the answer comes."""
     room = await scene.ensure(desk.boss, "lobby", "Lobby")
     url, _ = await room_link(desk, room)
     page = await join(desk, url, "Ada")
-    kept = []
+    kept: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
 
-    async def keep(route: object) -> None:
-        if route.request.method == "POST":  # type: ignore[attr-defined]
-            kept.append((route, await route.fetch()))  # type: ignore[attr-defined]
+    async def keep(route: Route) -> None:
+        if route.request.method == "POST":
+            kept.set_result(route)
         else:
-            await route.continue_()  # type: ignore[attr-defined]
+            await route.fallback()
 
     await page.route("**/chat/messages*", keep)
-    await write(page, "only once")
-    await expect(texts(page)).to_have_text(["only once"])
-    await expect(page.locator(".row.mine:not(.unsent) .text")).to_have_text(["only once"])
-    await expect(page.locator(".unsent")).to_have_count(0)
-    [(route, answer)] = kept
-    await route.fulfill(response=answer)
-    await write(page, "and then")
+    await page.evaluate(MOST)
+    real = page.locator(".row.mine:not(.unsent) .text")
 
-    await expect(page.locator(".unsent .text")).to_have_text(["and then"])
-    await expect(page.locator(".row.mine:not(.unsent) .text")).to_have_text(
-        ["only once", "and then"]
-    )
-    await page.unroute("**/chat/messages*")
-    await kept[1][0].fulfill(response=kept[1][1])
+    await write(page, "only once")
+    await expect(page.locator(".unsent .text")).to_have_text(["only once"])
+    await expect(real).to_have_count(0)
+    route = await kept
+    answer = await route.fetch()
+    await expect(real).to_have_text(["only once"])
+    await expect(page.locator(".unsent")).to_have_count(0)
+    await route.fulfill(response=answer)
+    await desk.say(room, "and then")
+
     await expect(texts(page)).to_have_text(["only once", "and then"])
+    assert await page.evaluate("most") == 1
 
 
 async def test_words_written_while_the_server_is_dead_are_said_once_when_it_is_back(
@@ -139,15 +149,15 @@ async def test_an_answer_lost_in_a_kill_is_not_said_twice(desk: Desk) -> None:
     room = await scene.ensure(desk.boss, "lobby", "Lobby")
     url, _ = await room_link(desk, room)
     page = await join(desk, url, "Ada")
-    lost = []
+    lost: list[APIResponse] = []
 
-    async def lose(route: object) -> None:
-        if route.request.method == "POST" and not lost:  # type: ignore[attr-defined]
-            lost.append(await route.fetch())  # type: ignore[attr-defined]
+    async def lose(route: Route) -> None:
+        if route.request.method == "POST" and not lost:
+            lost.append(await route.fetch())
             desk.served.kill()
-            await route.abort()  # type: ignore[attr-defined]
+            await route.abort()
         else:
-            await route.continue_()  # type: ignore[attr-defined]
+            await route.fallback()
 
     await page.route("**/chat/messages", lose)
     await write(page, "exactly once")

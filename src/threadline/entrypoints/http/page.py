@@ -38,9 +38,9 @@ GUARDS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-SCRIPT = "text/javascript; charset=utf-8"
-STYLE = "text/css; charset=utf-8"
-DOCUMENT = "text/html; charset=utf-8"
+SCRIPT = "text/javascript"
+STYLE = "text/css"
+DOCUMENT = "text/html"
 ASSETS = {
     "mark.svg": "image/svg+xml",
     **dict.fromkeys(("base.css", "transcript.css", "operator.css", "chat.css", "docs.css"), STYLE),

@@ -27,12 +27,11 @@ def person(name: str) -> Say:
 
 
 RELEASE: list[Say] = [
-    {"day": 1, "at": "15:02", "actor": "Ada", "text": "Who is on the release this week?"},
-    {"day": 1, "at": "15:03", "actor": "Grace", "text": "Me, with Ken for the mobile side."},
-    {"day": 1, "at": "15:03", "actor": "Grace", "text": "Freeze is Wednesday, noon."},
+    {"ago": 1498, "actor": "Ada", "text": "Who is on the release this week?"},
+    {"ago": 1497, "actor": "Grace", "text": "Me, with Ken for the mobile side."},
+    {"ago": 1497, "actor": "Grace", "text": "Freeze is Wednesday, noon."},
     {
-        "day": 1,
-        "at": "15:10",
+        "ago": 1490,
         "actor": "Ken",
         "id": "notes",
         "text": "Draft of the notes is here: https://example.org/notes/2.4 (still rough).",
@@ -46,65 +45,54 @@ RELEASE: list[Say] = [
         ],
     },
     {
-        "day": 1,
-        "at": "15:12",
+        "ago": 1488,
         "actor": "Ada",
         "event": "reaction",
         "revises": "notes",
         "text": "👀",
     },
     {
-        "day": 1,
-        "at": "15:13",
+        "ago": 1487,
         "actor": "Grace",
         "event": "reaction",
         "revises": "notes",
         "text": "👀",
     },
     {
-        "day": 0,
-        "at": "09:41",
+        "ago": 3,
         "actor": "Ada",
         "id": "slow",
         "text": "Staging webhooks are slow again. @atlas can you look at the outbox?",
     },
     {"session": "atlas", "reply": "slow", "text": CODE},
     {
-        "day": 0,
-        "at": "09:44",
         "actor": "Grace",
         "text": "That would explain the rate limit we hit.",
     },
     {
-        "day": 0,
-        "at": "09:45",
         "actor": "Ken",
         "id": "freeze",
         "text": "Do we move the freze then?",
     },
     {
-        "day": 0,
-        "at": "09:45",
         "actor": "Ken",
         "event": "edit",
         "revises": "freeze",
         "text": "Do we move the freeze then?",
     },
     {
-        "day": 0,
-        "at": "09:47",
         "actor": "Ada",
         "reply_to": "freeze",
         "text": "No. Small fix, and the tests for it are there already.",
     },
-    {"day": 0, "at": "09:48", "actor": "Ken", "id": "gone", "text": "ah, wrong window"},
-    {"day": 0, "at": "09:48", "actor": "Ken", "event": "delete", "revises": "gone"},
+    {"actor": "Ken", "id": "gone", "text": "ah, wrong window"},
+    {"actor": "Ken", "event": "delete", "revises": "gone"},
     {
         "session": "atlas",
         "text": "Fixed on `outbox-backoff`: 250 ms, doubled up to 30 s, with jitter. "
         "Staging has been quiet for ten minutes.",
     },
-    {"day": 0, "at": "10:02", "actor": "Grace", "text": "Lovely. Merging after lunch 🎉"},
+    {"actor": "Grace", "text": "Lovely. Merging after lunch 🎉"},
 ]
 
 
@@ -125,7 +113,6 @@ async def done(answer: httpx.Response) -> Any:
 
 async def talk(boss: httpx.AsyncClient, room: str, lines: list[Say]) -> None:
     """Say it, one after the other."""
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for one in lines:
         if "session" in one:
             words: Say = {"session_id": one["session"], "text": one["text"]}
@@ -133,10 +120,11 @@ async def talk(boss: httpx.AsyncClient, room: str, lines: list[Say]) -> None:
                 words["reply_to"] = one["reply"]
             await done(await boss.post(f"/v1/conversations/{room}/messages", json=words))
             continue
-        hour, minute = map(int, one["at"].split(":"))
-        at = today - timedelta(days=one["day"]) + timedelta(hours=hour, minutes=minute)
-        body = {k: v for k, v in one.items() if k not in {"day", "at", "actor", "id"}}
-        body |= {"actor": person(one["actor"]), "sent_at": at.isoformat()}
+        body = {k: v for k, v in one.items() if k not in {"ago", "actor", "id"}}
+        body["actor"] = person(one["actor"])
+        if "ago" in one:
+            at = datetime.now(UTC) - timedelta(minutes=one["ago"])
+            body["sent_at"] = at.isoformat()
         if "id" in one:
             body["message_id"] = one["id"]
         elif "revises" in one:
@@ -172,7 +160,7 @@ async def company(boss: httpx.AsyncClient) -> dict[str, str]:
                 json={"session_id": f"{handle}-desk", "public": True},
             )
         )
-    await talk(boss, rooms["support"], [{"day": 0, "at": "08:15", "actor": "Noor", "text": "Hi!"}])
+    await talk(boss, rooms["support"], [{"actor": "Noor", "text": "Hi!"}])
 
     ops = f"/v1/conversations/{rooms['ops']}/hydration"
     window = await done(await boss.post(ops, json={"action": "begin"}))

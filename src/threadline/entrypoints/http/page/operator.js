@@ -90,7 +90,6 @@ class Page {
         back: () => { location.hash = "#/rooms"; },
         gone: (why) => this.gone(room, why, at),
         rooms: this.rooms,
-        search: () => this.find(),
       });
       this.view = room;
       show(this.stage, room.element);

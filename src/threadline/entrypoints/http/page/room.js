@@ -11,7 +11,7 @@ import { Transcript } from "./transcript.js";
 
 export class Room {
   /** `told(state)` hears of the connection; `back`, `gone` and `changed` are the page's. */
-  constructor(id, { told, back, gone, rooms, search }) {
+  constructor(id, { told, back, gone, rooms }) {
     this.id = id;
     this.root = path("/v1/conversations", id);
     this.told = told;
@@ -39,7 +39,6 @@ export class Room {
           tool("back", "All rooms", back, { class: "narrow" }),
           h("div.heading", null, this.title, this.about),
           h("div.tools", null,
-            tool("search", "Search (/)", search),
             tool("link", "Share a link to this room", () => this.share()),
             tool("panel", "Members and more (m)", () => this.toggle(), { class: "panel-button" }))),
         this.banner,

@@ -98,7 +98,7 @@ function head(record, mine, view) {
   const at = said(record);
   const bot = record.actor.is_bot || record.source_session_id;
   return h("header", null,
-    h("bdi.name", { title: view.guest ? null : record.actor.id, class: hue(record.actor.id) },
+    h("bdi.name", { title: view.guest ? null : record.actor.id, class: hue(record.source_session_id ?? record.actor.id) },
       mine ? "You" : author(record)),
     bot && h("span.badge", null, record.source_session_id ? "agent" : "bot"),
     record.metadata?.guest === true && !mine && h("span.badge.faint", {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from playwright.async_api import APIResponse, Locator, Page, Route, expect
 
 from tests.browser import scene
@@ -172,6 +173,7 @@ async def test_an_answer_lost_in_a_kill_is_not_said_twice(desk: Desk) -> None:
     await expect(texts(page)).to_have_text(["exactly once"])
 
 
+@pytest.mark.acceptance("L2")
 async def test_a_taken_name_is_refused_at_the_door_and_another_one_is_let_in(desk: Desk) -> None:
     room = await scene.ensure(desk.boss, "lobby", "Lobby")
     url, _ = await room_link(desk, room)
@@ -188,6 +190,7 @@ async def test_a_taken_name_is_refused_at_the_door_and_another_one_is_let_in(des
     await expect(page.get_by_text("You are Ada Two")).to_be_visible()
 
 
+@pytest.mark.acceptance("L2")
 async def test_a_revoked_link_closes_the_chat_that_is_open(desk: Desk) -> None:
     room = await scene.ensure(desk.boss, "lobby", "Lobby")
     url, link = await room_link(desk, room)

@@ -1,9 +1,9 @@
 // What sessions said and what became of it, with what can be done where it did not go well.
 
 import { path, post, read } from "./api.js";
-import { paged, sure, table } from "./dialogs.js";
+import { dialog, paged, sure, table } from "./dialogs.js";
 import { h, named, polling, toast } from "./dom.js";
-import { ago, exact } from "./format.js";
+import { ago, exact, when } from "./format.js";
 
 const ACTS = {
   pending: [["cancel", "Cancel", "It is not sent."]],
@@ -35,6 +35,21 @@ function acts(delivery, done) {
 
 export const state = (delivery) => h("span.state", { class: delivery.state }, delivery.state);
 
+/** Every step it took, for whoever wants to know why. */
+async function steps(delivery) {
+  const place = h("div.content", null, h("p.faint", null, "…"));
+  dialog(`What ${delivery.session_id} said`, place).classList.add("wide");
+  try {
+    const found = await read(path("/v1/deliveries", delivery.id, "/steps"));
+    place.replaceChildren(table(["State", "When", "Note"], found.steps.map((one) => [
+      state(one),
+      h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
+      named(one.note)]), "It took no step yet."));
+  } catch (problem) {
+    place.replaceChildren(h("p.bad", { role: "alert" }, problem.message));
+  }
+}
+
 /** Why, in a sentence or less. */
 export function why(delivery) {
   const parts = [delivery.failure?.replaceAll("_", " "), delivery.reason].filter(Boolean);
@@ -64,7 +79,8 @@ export class Deliveries {
         state(one), named(one.session_id),
         h("span", null, h("bdi", null, one.ref.conversation_id), " ", place(one)),
         h("time", { datetime: one.created_at, title: exact(one.created_at) }, ago(one.created_at)),
-        String(one.attempts), why(one), h("span.acts", null, acts(one, () => this.list.load()))]),
+        String(one.attempts), why(one), h("span.acts", null, acts(one, () => this.list.load()),
+          h("button.small", { type: "button", onclick: () => steps(one) }, "Steps"))]),
       items.length ? "None of those that are loaded." : "Nothing was published yet. What sessions say stands here, with its end.");
     };
     this.filter = h("select", { "aria-label": "State", onchange: () => this.list.load() },
@@ -72,7 +88,8 @@ export class Deliveries {
         ["uncertain", "Uncertain"], ["expired", "Expired"], ["cancelled", "Cancelled"]]
         .map(([value, label]) => h("option", { value }, label)));
     this.list = paged(async (after) => {
-      const page = await read(path("/v1/deliveries", { limit: 100, after }));
+      const page = await read(path("/v1/deliveries", { limit: 100, after,
+        state: this.filter.value === "open" ? "" : this.filter.value }));
       return { items: page.deliveries, next: page.next };
     }, draw);
     this.element = h("div.sheet", null,

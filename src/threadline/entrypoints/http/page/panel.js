@@ -110,13 +110,13 @@ export class Panel {
   }
 
   invitations() {
-    const open = this.links?.filter((one) => !one.revoked_at) ?? [];
+    const open = this.links?.filter((one) => !one.revoked_at && Date.parse(one.expires_at) > Date.now()) ?? [];
     return [this.heading("Room links", open.length, tool("plus", "Make a link", () => this.room.share())),
       open.length ? h("ul.people", null, open.map((one) => h("li", null,
         h("span.avatar", null, icon("link")),
         h("span.who", null, named(one.name || "Link", "bdi.name"),
-          h("small", null, one.policy === "all" ? "reads everything" : "reads from joining on",
-            one.expires_at ? ` · until ${when(one.expires_at)}` : " · until revoked")),
+          h("small", null, one.policy === "all" ? "reads everything" : one.policy === "last_n"
+            ? `reads the last ${number(one.n)}` : "reads from joining on", ` · until ${when(one.expires_at)}`)),
         tool("close", `Revoke ${one.name || "this link"}`, () => this.revoke(one)))))
         : h("p.empty", null, "No link leads here.")];
   }

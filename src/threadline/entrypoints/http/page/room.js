@@ -124,18 +124,19 @@ export class Room {
   async share() {
     const made = await ask({
       title: "Share this room",
-      about: "Whoever has the link can join under a name of their own, and read and write here only.",
+      about: this.state.ref.provider === "web"
+        ? "Whoever has the link can join under a name of their own, and read and write here only."
+        : "Whoever has the link can read here under a name of their own. They cannot write: only rooms of the web chat carry a guest’s words to everybody.",
       action: "Make link",
       fields: [
         { name: "name", label: "For", placeholder: "Customers of May", note: "Only you see this." },
         { name: "policy", label: "They read", half: true, choices: [
-          ["since_join", "what is said from now on"], ["all", "everything that is here"]] },
+          ["since_join", "from joining on"], ["all", "everything"]] },
         { name: "days", label: "It holds", half: true, value: "7", choices: [
-          ["1", "a day"], ["7", "a week"], ["30", "a month"], ["", "until you revoke it"]] },
+          ["1", "a day"], ["7", "a week"], ["30", "a month"], ["89", "three months"]] },
       ],
       submit: ({ name, policy, days }) => post(path(this.root, "/links"), {
-        name, policy,
-        ...(days ? { expires_at: new Date(Date.now() + days * 86400000).toISOString() } : {}),
+        name, policy, expires_at: new Date(Date.now() + days * 86400000).toISOString(),
       }),
     });
     if (!made) return;

@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lint types docs bench crash sabotage fuzz acceptance cases lock
+.PHONY: help setup demo test check format lint types docs pictures bench crash sabotage fuzz acceptance cases lock
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -24,6 +24,7 @@ demo: $(READY) ## Import real conversations and see the whole story in the termi
 	$(VENV)/bin/threadline demo
 
 test: $(READY) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
+	$(PY) scripts/browser.py
 	seed=$(SEED); \
 	$(PY) -m pytest -n 2 --randomly-seed=$$seed && \
 	$(PY) -m pytest -n 2 --randomly-seed=$$((seed + 1)) -k sqlite tests/acceptance tests/flows
@@ -41,6 +42,9 @@ types: $(READY)
 
 docs: $(READY) ## Run every example of the README and the docs
 	$(PY) -m pytest tests/test_docs.py
+
+pictures: $(READY) ## Take the pictures of the page in docs/images anew
+	$(PY) -m pytest -n 0 tests/browser/test_pictures.py --pictures
 
 bench: $(READY) ## Measure, beside the raw driver; writes bench/results.json
 	$(PY) -m bench

@@ -37,6 +37,7 @@ from threadline.entrypoints.http import (
     me,
     members,
     origins,
+    page,
     publishing,
     push,
     searching,
@@ -74,6 +75,7 @@ MODULES: tuple[Any, ...] = (
     login,
     adapters,
     push,
+    page,
 )
 
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]

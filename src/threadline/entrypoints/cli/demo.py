@@ -1,4 +1,4 @@
-"""`threadline demo`: a server on a store of its own, real conversations in it, three agents attached.
+"""`threadline demo`: a server on a store of its own, real conversations, three agents attached.
 
 This process only looks after the others: the server and each agent are programs of their own, and
 whatever of them dies is started again. What they promised stands in the store.

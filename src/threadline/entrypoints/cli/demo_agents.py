@@ -32,71 +32,12 @@ _DELAY = re.compile(
     re.S,
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600}
-_SMALL = frozenset(
-    [
-        "a",
-        "about",
-        "all",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "but",
-        "by",
-        "can",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "he",
-        "her",
-        "his",
-        "how",
-        "i",
-        "in",
-        "is",
-        "it",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "our",
-        "said",
-        "say",
-        "says",
-        "she",
-        "so",
-        "that",
-        "the",
-        "their",
-        "there",
-        "they",
-        "this",
-        "to",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "you",
-        "your",
-    ]
+_SMALL_WORDS = (
+    "a about all an and any are as at be been but by can did do does for from had has have he her "
+    "his how i in is it me my of on or our said say says she so that the their there they this "
+    "to was we were what when where which who why will with you your"
 )
+_SMALL = frozenset(_SMALL_WORDS.split())
 
 
 async def said_in(session: Session, conversation: str, newest: int) -> list[dict[str, Any]]:
@@ -123,6 +64,12 @@ def _line(text: str, most: int = 120) -> str:
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
+def _name(record: Any) -> str:
+    """What people call whoever said it."""
+    found: str = record["actor"]["name"] or record["actor"]["id"]
+    return found
+
+
 def _items(title: str, lines: list[str]) -> list[str]:
     """The newest few under a title; nothing where there are none."""
     return [f"{title}:", *(f"• {line}" for line in lines[-SHOWN:])] if lines else []
@@ -137,7 +84,7 @@ def minutes_of(records: list[dict[str, Any]]) -> str:
     ]
     if not said:
         return "Nobody has said anything yet that I could write down."
-    people = Counter(one["actor"]["name"] or one["actor"]["id"] for one in said)
+    people = Counter(_name(one) for one in said)
     answered = {one["reply_to"] for one in records if one["reply_to"]}
     decided, tasks, questions = [], [], []
     for one in said:
@@ -195,9 +142,10 @@ async def search_archive(session: Session, record: Record) -> None:
     for hit in hits[:SHOWN]:
         found, ref = hit["record"], hit["ref"]
         day = (found["sent_at"] or found["recorded_at"])[:10]
-        who = found["actor"]["name"] or found["actor"]["id"]
         place = f"{ref['provider']}/{ref['account_id']}"
-        lines.append(f"• {who}, {day}, {place} record {found['sequence']}: {_line(found['text'])}")
+        lines.append(
+            f"• {_name(found)}, {day}, {place} record {found['sequence']}: {_line(found['text'])}"
+        )
     if len(hits) > SHOWN:
         lines.append(f"… and {len(hits) - SHOWN} more.")
     await session.reply(record, "\n".join(lines))
@@ -255,8 +203,7 @@ class Reminder:
         late = datetime.now(UTC) - due
         if late > LONGEST:
             return
-        who = record["actor"]["name"] or record["actor"]["id"]
-        words = f"{who}, you asked me {spoken(delay)} ago to come back"
+        words = f"{_name(record)}, you asked me {spoken(delay)} ago to come back"
         text = f"{words}: {about}." if about else f"{words}."
         self._waiting[key] = asyncio.create_task(self._come_back(key, due, text))
 

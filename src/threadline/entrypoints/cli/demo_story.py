@@ -1,4 +1,4 @@
-"""`threadline demo --script`: real conversations, and the whole story of the ledger, in the terminal.
+"""`threadline demo --script`: real conversations, and the story of the ledger, in the terminal.
 
 Every figure that is printed was counted in this run. Nothing sleeps; nothing is simulated but the
 people who talk.

@@ -142,6 +142,8 @@ class Demo:
                     direction=Direction.OUTBOUND,
                 )
             )
+        # They answer when they are named, and leave people alone otherwise.
+        await tl.speakers.group(ROOM, mode="mention")
         for name in AGENTS:
             await tl.speakers.participant(ROOM, name, name, public=True)
             made = await tl.tokens.create("session", session=name, name="demo", caller=everybody)

@@ -24,7 +24,7 @@ PAGE = 500
 SHOWN = 6
 LONGEST = timedelta(hours=24)
 
-_HANDLE = re.compile(r"^\s*@?[\w-]+[:,]?\s*|@[\w-]+")
+_HANDLE = re.compile(rf"(?i)^\s*(?:{ARCHIVE}|{MINUTES}|{REMINDER})[:,]|@[\w-]+[:,]?")
 _DECISION = re.compile(r"(?i)\b(decided|decision|agreed|we will|let's)\b")
 _TASK = re.compile(r"(?i)\b(todo|to do|action|please)\b")
 _DELAY = re.compile(
@@ -89,7 +89,7 @@ def minutes_of(records: list[dict[str, Any]]) -> str:
     decided, tasks, questions = [], [], []
     for one in said:
         line = (
-            f"{one['actor']['name'] or one['actor']['id']}: {_line(_HANDLE.sub('', one['text']))}"
+            f"{one['actor']['name'] or one['actor']['id']}: {_line(one['text'])}"
         )
         if _DECISION.search(one["text"]):
             decided.append(line)

@@ -167,7 +167,9 @@ class Demo:
 
     def _environment(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("THREADLINE_")}
-        return kept | {"THREADLINE_HOME": str(self._folder)}
+        # The terminal is for whoever watches the demo; what goes wrong is still said.
+        quiet = {"THREADLINE_LOG_LEVEL": "warning"}
+        return kept | {"THREADLINE_HOME": str(self._folder)} | quiet
 
     async def serve(self, stopping: asyncio.Event) -> None:
         """Run the server and the agents until it is told to stop."""

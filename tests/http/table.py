@@ -187,7 +187,7 @@ TABLE: dict[str, Line] = {
     f"POST {WHO}/attachment/runs": line(
         {"conversation": "{conversation}", "fence": "{fence}", "first": 1, "last": 1},
         member="ok 403 403",
-        outsider="409 403 403",
+        outsider="404 403 403",
     ),
     f"POST {WHO}/aliases": line({"alias": "{fresh}"}),
     f"DELETE {WHO}/aliases/{{alias}}": line(),
@@ -207,9 +207,7 @@ TABLE: dict[str, Line] = {
         outsider="ok 403 403",
         peer="403",
     ),
-    "GET /v1/deliveries": line(
-        **ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok", bound="ok"
-    ),
+    "GET /v1/deliveries": line(**ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok"),
     "GET /v1/deliveries/{delivery}": line(
         member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404", bound="ok 404 404"
     ),
@@ -223,7 +221,7 @@ TABLE: dict[str, Line] = {
     "GET /v1/search": line(query={"q": "hello"}, **ALONE, member="ok", outsider="ok", peer="ok"),
     "GET /v1/tokens": line(**ALONE),
     "POST /v1/tokens": line({"kind": "controller"}, **ALONE),
-    "DELETE /v1/tokens/{token}": line(),
+    "DELETE /v1/tokens/{token}": line(member="404", outsider="404", peer="404", unscoped="404"),
     f"GET {ONE}/links": line(),
     f"POST {ONE}/links": line({}),
     "DELETE /v1/links/{link}": line(),

@@ -204,7 +204,7 @@ async def test_a_route_answers_every_caller_as_the_table_says(site: Site, route:
 
     for caller, which in itertools.product(CALLERS, range(line.objects)):
         word = line.expected[caller][which]
-        if word == "ok":
+        if word == "ok" and not route.startswith("GET "):
             near, far = await world(site.line), await world(site.line)
         status, text = await asked(client, route, line, caller, which, near, far)
         if not fits(status, word):

@@ -30,6 +30,7 @@ CALLERS = (
     "outsider",  # a session that is not in it, about itself
     "peer",  # the same about the member
     "unscoped",  # the member with a token that has neither `read` nor `publish` nor `send`
+    "bound",  # the member with a token lent for this conversation alone
     "guest",
     "elsewhere",  # a guest of another room
 )
@@ -101,15 +102,49 @@ TABLE: dict[str, Line] = {
     "GET /openapi": everybody("ok"),
     "GET /openapi/openapi.json": everybody("ok"),
     "GET /openapi/{path}": everybody("404"),
+    "GET /health": everybody("ok"),
+    "GET /ready": everybody("ok"),
+    "GET /metrics": everybody("ok"),
+    "GET /v1/status": line(**ALONE),
+    "GET /v1/me": line(
+        **ALONE,
+        adapter="ok",
+        neighbour="ok",
+        member="ok",
+        outsider="ok",
+        peer="ok",
+        unscoped="ok",
+        bound="ok",
+    ),
     "GET /v1/conversations": line(**ALONE),
     "POST /v1/conversations": line(
         NEW, controller="ok 403", stranger="403 ok", adapter="ok 403", neighbour="403 403"
     ),
     f"GET {ONE}": line(
-        member="ok 404 404", outsider="404", peer="404", adapter="ok 404 404", neighbour="404"
+        member="ok 404 404",
+        outsider="404",
+        peer="404",
+        bound="ok 404 404",
+        adapter="ok 404 404",
+        neighbour="404",
+    ),
+    f"GET {ONE}/context": line(
+        query={"session": "{session}"},
+        member="ok 404 404",
+        outsider="404",
+        peer="403",
+        bound="ok 404 404",
+    ),
+    f"POST {ONE}/tokens": line(
+        {"session_id": "{session}", "seconds": 60},
+        member="ok 404 404",
+        outsider="404",
+        peer="403",
     ),
     f"PATCH {ONE}": line({"title": "Lobby"}),
-    f"GET {ONE}/transcript": line(member="ok 404 404", outsider="404", peer="404"),
+    f"GET {ONE}/transcript": line(
+        member="ok 404 404", outsider="404", peer="404", bound="ok 404 404"
+    ),
     f"POST {ONE}/transcript": by_adapter(SAID),
     f"GET {ONE}/stream": line(),
     f"POST {ONE}/hydration": by_adapter({"action": "begin", "mode": "prepending"}),
@@ -123,10 +158,10 @@ TABLE: dict[str, Line] = {
     f"GET {ONE}/members": line(),
     f"PUT {ONE}/members/{{session}}": line({}),
     f"PATCH {ONE}/members/{{session}}": line({"metadata": {"a": 1}}),
-    f"GET {ONE}/members/{{session}}": by_session(),
+    f"GET {ONE}/members/{{session}}": by_session(bound="ok 404 404"),
     f"DELETE {ONE}/members/{{session}}": by_session(),
-    f"GET {ONE}/members/{{session}}/backfill": by_session(),
-    f"POST {ONE}/members/{{session}}/ack": by_session({"sequence": 1}),
+    f"GET {ONE}/members/{{session}}/backfill": by_session(bound="ok 404 404"),
+    f"POST {ONE}/members/{{session}}/ack": by_session({"sequence": 1}, bound="ok 404 404"),
     f"PUT {ONE}/binding": by_adapter({"session_id": "{session}"}),
     f"GET {ONE}/binding": by_adapter(),
     f"DELETE {ONE}/binding": by_adapter(),
@@ -138,10 +173,22 @@ TABLE: dict[str, Line] = {
     "DELETE /v1/routes/{provider}/{account}": line(**ALONE),
     "GET /v1/sessions": line(**ALONE),
     "POST /v1/sessions": line({"session_id": "{fresh}"}, **ALONE),
-    f"GET {WHO}": line(member="ok 403 403", outsider="ok 403 403", unscoped="ok 403 403"),
+    f"GET {WHO}": line(member="ok 403 403", outsider="ok 403 403"),
     f"GET {WHO}/conversations": line(member="ok 403 403", outsider="ok 403 403"),
     f"GET {WHO}/inbox": line(member="ok 403 403", outsider="ok 403 403"),
     f"GET {WHO}/stream": line(member="ok 403 403", outsider="ok 403 403"),
+    f"GET {WHO}/attachment": line(member="ok 403 403", outsider="404 403 403"),
+    f"PUT {WHO}/attachment": line(
+        {"holder": "h", "name": "n"}, member="ok 403 403", outsider="ok 403 403"
+    ),
+    f"DELETE {WHO}/attachment": line(
+        query={"fence": "{fence}"}, member="ok 403 403", outsider="409 403 403"
+    ),
+    f"POST {WHO}/attachment/runs": line(
+        {"conversation": "{conversation}", "fence": "{fence}", "first": 1, "last": 1},
+        member="ok 403 403",
+        outsider="404 403 403",
+    ),
     f"POST {WHO}/aliases": line({"alias": "{fresh}"}),
     f"DELETE {WHO}/aliases/{{alias}}": line(),
     f"POST {WHO}/reassign": line({"to": "{spare}"}),
@@ -152,6 +199,7 @@ TABLE: dict[str, Line] = {
         member="ok 404 404",
         outsider="404",
         peer="403",
+        bound="ok 404 404",
     ),
     "POST /v1/send": line(
         {"session_id": "{session}", "to": {"session_id": "{spare}"}, "text": "hello"},
@@ -161,7 +209,7 @@ TABLE: dict[str, Line] = {
     ),
     "GET /v1/deliveries": line(**ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok"),
     "GET /v1/deliveries/{delivery}": line(
-        member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404"
+        member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404", bound="ok 404 404"
     ),
     "POST /v1/inbound": line(
         {"conversation": {"conversation_id": "lobby", "kind": "room"}, **SAID},
@@ -173,7 +221,7 @@ TABLE: dict[str, Line] = {
     "GET /v1/search": line(query={"q": "hello"}, **ALONE, member="ok", outsider="ok", peer="ok"),
     "GET /v1/tokens": line(**ALONE),
     "POST /v1/tokens": line({"kind": "controller"}, **ALONE),
-    "DELETE /v1/tokens/{token}": line(),
+    "DELETE /v1/tokens/{token}": line(member="404", outsider="404", peer="404", unscoped="404"),
     f"GET {ONE}/links": line(),
     f"POST {ONE}/links": line({}),
     "DELETE /v1/links/{link}": line(),

@@ -41,7 +41,7 @@ class World:
     """A tenant with one of everything, and how each caller shows who it is."""
 
     scope: str
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
@@ -75,6 +75,7 @@ async def world(tl: Threadline) -> World:
     await tl.sessions.alias(coder, f"alias-{made.scope}", caller=boss)
     await tl.speakers.default_route("web", "office", coder, caller=boss)
     said = await tl.outbound.publish(rooms["lobby"], coder, "hello", caller=boss)
+    lease = await tl.attaching.attach(coder, holder="h", name="n", caller=boss)
     token = await tl.tokens.create("controller", scope=made.scope, caller=boss)
     link = await tl.links.create(rooms["lobby"], caller=boss)
     made.names = {
@@ -88,6 +89,7 @@ async def world(tl: Threadline) -> World:
         "link": link.id,
         "door": link.secret or "",
         "handle": "coder",
+        "fence": lease.fence,
         "alias": f"alias-{made.scope}",
         "provider": "web",
         "account": "office",
@@ -106,6 +108,8 @@ async def world(tl: Threadline) -> World:
         made.headers[caller] = {"Authorization": f"Bearer {known.token}"}
         if caller == "controller":
             made.names["secret"] = known.token or ""
+    lent = await tl.tokens.lend(coder, rooms["lobby"], seconds=60, parent=None, caller=boss)
+    made.headers["bound"] = {"Authorization": f"Bearer {lent.token}"}
     made.headers["peer"] = made.headers["outsider"]
     login = await tl.logins.log_in(made.names["secret"])
     made.headers["page"] = cookie("threadline_page", login.secret, login.bearer.csrf)
@@ -122,9 +126,11 @@ def cookie(name: str, value: str, csrf: str) -> dict[str, str]:
     return {"Cookie": f"{name}={value}", "X-CSRF-Token": csrf}
 
 
-def filled(shape: Any, names: dict[str, str]) -> Any:
-    """A body with the names in it."""
+def filled(shape: Any, names: dict[str, Any]) -> Any:
+    """A body with the names in it; a name alone stays a number."""
     if isinstance(shape, str):
+        if shape[:1] == "{" and shape[1:-1] in names:
+            return names[shape[1:-1]]
         return shape.format(**names)
     if isinstance(shape, dict):
         return {key: filled(value, names) for key, value in shape.items()}
@@ -144,7 +150,13 @@ async def asked(
     target = {**near.names, **((), far.names, MISSING)[which]} if which else dict(near.names)
     if "{conversation}" in route or which == 0:
         # A session asks about itself, whatever the conversation; a peer about the member.
-        own = {"outsider": "other", "member": "session", "unscoped": "session", "peer": "session"}
+        own = {
+            "outsider": "other",
+            "member": "session",
+            "bound": "session",
+            "unscoped": "session",
+            "peer": "session",
+        }
         if caller in own:
             target["session"] = near.names[own[caller]]
     target["fresh"] = f"fresh{next(NUMBERS)}"
@@ -154,7 +166,9 @@ async def asked(
     headers = far.headers["controller"] if caller == "stranger" else near.headers[caller]
     body = None if line.body is None else filled(line.body, target)
     url = path.format(**target)
-    async with client.stream(method, url, headers=headers, params=line.query, json=body) as answer:
+    async with client.stream(
+        method, url, headers=headers, params=filled(line.query, target), json=body
+    ) as answer:
         text = "" if answer.status_code == 200 else (await answer.aread()).decode()
         return answer.status_code, text
 
@@ -168,6 +182,8 @@ def fits(status: int, word: str) -> bool:
 def test_every_route_has_a_line_and_every_line_a_route() -> None:
     class Nothing:
         """A store nobody asks anything of."""
+
+        kind = "sqlite"
 
     store: Store = Nothing()  # type: ignore[assignment]
     app = make_app(Threadline(store), settings=ServerSettings())
@@ -188,7 +204,7 @@ async def test_a_route_answers_every_caller_as_the_table_says(site: Site, route:
 
     for caller, which in itertools.product(CALLERS, range(line.objects)):
         word = line.expected[caller][which]
-        if word == "ok":
+        if word == "ok" and not route.startswith("GET "):
             near, far = await world(site.line), await world(site.line)
         status, text = await asked(client, route, line, caller, which, near, far)
         if not fits(status, word):

@@ -20,6 +20,8 @@ MEDIA_TYPE = "application/problem+json"
 ALWAYS = (400, 401, 403, 404, 405, 421, 503)
 READING = (409, 410)
 WRITING = (409, 410, 413, 415, 507)
+# What people without a token may ask for is bounded.
+BOUNDED = {auth.OPEN, auth.GUEST}
 TEMPLATE = "#/components/schemas/{name}"
 KEY: dict[str, Any] = {
     "name": keys.HEADER,
@@ -49,7 +51,7 @@ def document(app: Litestar) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(exact, ref_template=TEMPLATE)
     found["components"]["schemas"].update(schemas)
     found["components"]["responses"] = {
-        _phrase(status): _problem(status) for status in {*ALWAYS, *READING, *WRITING}
+        _phrase(status): _problem(status) for status in {*ALWAYS, *READING, *WRITING, 429}
     }
     for route in app.routes:
         if isinstance(route, HTTPRoute) and route.path_format in found["paths"]:
@@ -67,6 +69,8 @@ def _below(kind: type[Any]) -> list[type[Any]]:
 def _complete(operation: dict[str, Any], method: str, opt: dict[str, Any]) -> None:
     """What a route has by its method and by whom it is for."""
     statuses = (*ALWAYS, *(READING if method == "GET" else WRITING))
+    if BOUNDED & set(opt.get("callers", ())):
+        statuses = (*statuses, 429)
     for status in statuses:
         reference = f"#/components/responses/{_phrase(status)}"
         operation["responses"][str(status)] = {"$ref": reference}

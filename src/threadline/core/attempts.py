@@ -15,10 +15,11 @@ from threadline.core.deliveries import Delivery, DeliveryState, Failure, Wait
 from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.lanes import (
-    HEADS,
+    busy,
     capabilities_of,
     free,
     give_up,
+    heads_of,
     is_leased,
     key_of,
     lane_of,
@@ -28,7 +29,7 @@ from threadline.core.lanes import (
     save,
 )
 from threadline.core.model import Conversation, ConversationRef
-from threadline.core.ports import DELIVERY, IN_LANE, LANE, WAIT, Missing, Needs, Page
+from threadline.core.ports import DELIVERY, LANE, WAIT, Missing, Needs
 from threadline.core.publishing import lost
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
@@ -59,7 +60,6 @@ class Rest:
 
     until: datetime | None = None
     again: bool = False
-    busy: bool = False
 
 
 def begin(
@@ -79,16 +79,16 @@ def begin(
     lane = lane_of(draft, conversation.id)
     again = bool(ticket) and lane.ticket == ticket
     if is_leased(lane, now) and not again:
-        return Rest(until=lane.due_at, busy=True)
+        return Rest(until=lane.due_at)
     if lane.owner and not again:
         # The lease ran out: whoever had it is dead or asleep, and its verdicts count no more.
         lane = replace(lane, owner="", fence=lane.fence + 1)
         draft.put(LANE, conversation.id, lane)
     registration = registration_of(draft, conversation.ref)
     can = capabilities_of(registration)
-    heads = draft.page(Page(IN_LANE, (conversation.id, HEADS)))
-    for row in heads:
-        head = draft.get(DELIVERY, (row.conversation, row.id)) or row
+    release_echoes(draft, conversation.id, now, limits)
+    heads = heads_of(draft, conversation.id)
+    for head in heads[:SETTLED_AT_ONCE]:
         if again and head.state is DeliveryState.SENDING:
             # This very mark was committed, and nobody knew: no byte left under it yet.
             head = replace(head, state=DeliveryState.PENDING, attempts=head.attempts - 1)
@@ -96,14 +96,14 @@ def begin(
         if not head.in_lane:
             continue
         if head.due_at is not None and now < head.due_at:
-            return _rest(draft, conversation.id, head, head.due_at)
+            return _rest(draft, conversation.id, head, head.due_at, now)
         there = None if registration is None else account(draft, registration)
         adapter = None if there is None else dialect(there)
         if adapter is None:
             if head.reason != NO_ADAPTER:
                 head = replace(pacing.stepped(head, head.state, now, NO_ADAPTER), reason=NO_ADAPTER)
                 save(draft, head, now)
-            return _rest(draft, conversation.id, head, now + pace.no_adapter)
+            return _rest(draft, conversation.id, head, now + pace.no_adapter, now)
         call = _rendered(adapter, message_of(draft, conversation, head))
         if isinstance(call, str):
             failed = pacing.ended(head, DeliveryState.FAILED, now, call, Failure.UNSUPPORTED)
@@ -116,17 +116,21 @@ def begin(
                 give_up(draft, conversation, waits, now, limits)
                 continue
             save(draft, waits, now)
-            return _rest(draft, conversation.id, waits, until)
+            return _rest(draft, conversation.id, waits, until, now)
         if until is not None:
-            return _rest(draft, conversation.id, head, until)
+            return _rest(draft, conversation.id, head, until, now)
         return _mark(draft, conversation, head, owner, ticket, now, pace, adapter, call)
     release_echoes(draft, conversation.id, now, limits)
     lane = lane_of(draft, conversation.id)
-    more = lane.waiting > 0 and len(heads) == HEADS
+    if not heads:
+        lane = replace(lane, waiting=0)
+    more = busy(draft, lane)
     draft.put(LANE, conversation.id, replace(lane, owner="", due_at=now if more else None))
     return Rest(again=more)
 
 
+# More of them in one transaction would ask for more rows than a story may in its rounds.
+SETTLED_AT_ONCE = 4
 SAYS_NOTHING = frozenset({Failure.RATE_LIMITED, Failure.TRANSIENT, Failure.AUTH})
 NO_ADAPTER = "nobody speaks for this account at the moment."
 
@@ -164,11 +168,14 @@ def _look(
     return head
 
 
-def _rest(draft: Draft, conversation: int, head: Delivery, until: datetime) -> Rest:
-    """The lane waits for its head, no longer than that may live."""
+def _rest(draft: Draft, conversation: int, head: Delivery, until: datetime, now: datetime) -> Rest:
+    """The lane waits for its head, no longer than that may live, nor while echoes may go on."""
     if head.state is DeliveryState.PENDING and head.expires_at is not None:
         until = min(until, head.expires_at)
     lane = lane_of(draft, conversation)
+    there = draft.taken(conversation)
+    if head.state is DeliveryState.PENDING and there is not None and there.about.echoes:
+        until = now
     draft.put(LANE, conversation, replace(lane, owner="", due_at=until))
     return Rest(until=until)
 
@@ -293,8 +300,7 @@ def refuse(
         after = give_up(draft, conversation, after, now, limits)
     free(draft, conversation.id, attempt.fence, now)
     if after.in_lane and after.due_at is not None:
-        _rest(draft, conversation.id, after, after.due_at)
-    release_echoes(draft, conversation.id, now, limits)
+        _rest(draft, conversation.id, after, after.due_at, now)
     return after
 
 
@@ -349,6 +355,5 @@ def doubt(
     save(draft, after, now)
     free(draft, conversation.id, attempt.fence, now)
     if after.in_lane and after.due_at is not None:
-        _rest(draft, conversation.id, after, after.due_at)
-    release_echoes(draft, conversation.id, now, limits)
+        _rest(draft, conversation.id, after, after.due_at, now)
     return after

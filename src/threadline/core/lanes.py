@@ -33,6 +33,8 @@ from threadline.core.ports import (
     RECEIPT,
     SESSION,
     Page,
+    fetch,
+    together,
 )
 from threadline.core.recording import Door, Taken, take
 from threadline.core.rules import pacing
@@ -40,8 +42,8 @@ from threadline.core.rules.limits import Limits
 from threadline.core.rules.splitting import parts
 from threadline.core.seating import heir
 
-RELEASED = 100
-HEADS = 16
+RELEASED = 8
+HEADS = 8
 CANCELLED = 1_000
 
 
@@ -63,7 +65,7 @@ def read_key(key: str) -> tuple[int, int, int] | None:
     if len(conversation) != LENGTH or len(number) != LENGTH or not part.isdecimal():
         return None
     found = number_of(conversation), number_of(number)
-    if found[0] is None or found[1] is None or len(part) > 4:
+    if found[0] is None or found[1] is None or len(part) > 4 or not int(part):
         return None
     return found[0], found[1], int(part)
 
@@ -81,6 +83,12 @@ def lane_of(draft: Draft, conversation: int) -> Lane:
 def is_leased(lane: Lane, now: datetime) -> bool:
     """Whether somebody is making a call in it."""
     return bool(lane.owner) and lane.due_at is not None and now < lane.due_at
+
+
+def busy(draft: Draft, lane: Lane) -> bool:
+    """Whether a lane is worth a look: something waits in it, or an echo waits for it."""
+    there = draft.taken(lane.conversation)
+    return lane.waiting > 0 or (there is not None and there.about.echoes > 0)
 
 
 def enter(draft: Draft, delivery: Delivery, now: datetime) -> None:
@@ -101,7 +109,7 @@ def save(draft: Draft, delivery: Delivery, now: datetime) -> None:
         lane = lane_of(draft, delivery.conversation)
         lane = replace(lane, waiting=max(0, lane.waiting + change))
         if not is_leased(lane, now):
-            lane = replace(lane, owner="", due_at=now if lane.waiting else None)
+            lane = replace(lane, owner="", due_at=now if busy(draft, lane) else None)
         draft.put(LANE, lane.conversation, lane)
     draft.changes.conversations.add(delivery.conversation)
 
@@ -110,7 +118,7 @@ def free(draft: Draft, conversation: int, fence: int, now: datetime) -> None:
     """Give a lease back, if it is still the one under this fence."""
     lane = lane_of(draft, conversation)
     if lane.fence == fence and lane.owner:
-        due = now if lane.waiting else None
+        due = now if busy(draft, lane) else None
         draft.put(LANE, conversation, replace(lane, owner="", due_at=due))
 
 
@@ -132,7 +140,8 @@ def prove(
     proven already stays as it is; a second id for the same part is known as that part's.
     """
     if part < delivery.part or part > delivery.parts:
-        _also(draft, conversation, delivery, part, message_id)
+        if message_id not in delivery.message_ids:
+            _also(draft, conversation, delivery, part, message_id)
         return delivery
     if part > delivery.part:
         # Parts leave one after the other, so the earlier ones were said as well.
@@ -153,7 +162,6 @@ def prove(
             return done
         done = recorded(draft, conversation, done, now, limits, sent_at=sent_at)
         save(draft, _emptied(done), now)
-        release_echoes(draft, conversation.id, now, limits)
         return done
     if message_id:
         key = draft.id_key("", message_id)
@@ -188,13 +196,13 @@ def _also(
     draft: Draft, conversation: Conversation, delivery: Delivery, part: int, message_id: str
 ) -> None:
     """A further id of a known part: an echo under it must not become a record of its own."""
-    if not message_id or message_id in delivery.message_ids[: part - 1]:
+    if not message_id:
         return
     key = draft.id_key("", message_id)
     if draft.get(KNOWN, (conversation.id, key)) is not None:
         return
     if delivery.sequence is not None:
-        draft.put(KNOWN, (conversation.id, key), Known(delivery.sequence, min(part, 99) - 1))
+        draft.put(KNOWN, (conversation.id, key), Known(delivery.sequence, part - 1))
     elif draft.get(RECEIPT, (conversation.id, key)) is None:
         draft.put(RECEIPT, (conversation.id, key), Receipt(delivery=delivery.id, part=part))
 
@@ -281,7 +289,6 @@ def give_up(
     if delivery.message_ids and delivery.sequence is None:
         delivery = recorded(draft, conversation, delivery, now, limits)
     save(draft, delivery, now)
-    release_echoes(draft, conversation.id, now, limits)
     return delivery
 
 
@@ -299,7 +306,9 @@ def cancel_pending(
     """
     if not lane_of(draft, conversation.id).waiting:
         return
-    for row in draft.page(Page(IN_LANE, (conversation.id, CANCELLED))):
+    rows = draft.page(Page(IN_LANE, (conversation.id, CANCELLED)))
+    fetch(draft, DELIVERY, [(row.conversation, row.id) for row in rows])
+    for row in rows:
         if row.session in sessions and row.state is DeliveryState.PENDING:
             ended = pacing.ended(row, DeliveryState.CANCELLED, now, reason)
             give_up(draft, conversation, ended, now, limits)
@@ -333,7 +342,8 @@ def hear_echo(
     named = None if message.token is None else read_key(message.token)
     if named is not None and named[0] == conversation.id and message.message_id is not None:
         delivery = draft.get(DELIVERY, named[:2])
-        if delivery is not None:
+        # What was never called was not said, and has no part behind its last one.
+        if delivery is not None and delivery.attempts and named[2] <= delivery.parts:
             prove(
                 draft,
                 conversation,
@@ -369,11 +379,17 @@ def doubtful_head(draft: Draft, conversation: int) -> bool:
     """Whether an unnamed message of ours may be the one this lane is saying."""
     if not lane_of(draft, conversation).waiting:
         return False
-    for row in draft.page(Page(IN_LANE, (conversation, HEADS))):
-        now_is = draft.get(DELIVERY, (row.conversation, row.id)) or row
-        if now_is.in_lane:
-            return now_is.state in (DeliveryState.SENDING, DeliveryState.UNCERTAIN)
+    for head in heads_of(draft, conversation):
+        if head.in_lane:
+            return head.state in (DeliveryState.SENDING, DeliveryState.UNCERTAIN)
     return False
+
+
+def heads_of(draft: Draft, conversation: int) -> list[Delivery]:
+    """The first deliveries of a lane in their order, as this story left them."""
+    rows = draft.page(Page(IN_LANE, (conversation, HEADS)))
+    found = fetch(draft, DELIVERY, [(row.conversation, row.id) for row in rows])
+    return [one for one in found if one is not None]
 
 
 def _is_known(draft: Draft, conversation: int, message: InboundMessage) -> bool:
@@ -412,13 +428,17 @@ def _one_less(draft: Draft, conversation: int) -> None:
 def release_echoes(draft: Draft, conversation: int, now: datetime, limits: Limits) -> None:
     """Record the own messages that turned out to be nobody's: what they waited for is settled.
 
-    The rest of more than a hundred follows with the next settlement or the next look at the lane.
+    The rest of more than a few follows with the next look at the lane, which is due at once.
     """
     there = draft.taken(conversation)
     if there is None or not there.about.echoes or doubtful_head(draft, conversation):
         return
-    for one in draft.page(Page(ECHOES, (conversation, RELEASED))):
-        message = one.message
+    waiting_now = [one.message for one in draft.page(Page(ECHOES, (conversation, RELEASED)))]
+    if not waiting_now:
+        draft.save(replace(there, about=replace(there.about, echoes=0)))
+    keys = [draft.id_key(m.id_space, m.message_id or "") for m in waiting_now if m is not None]
+    together(draft, [(noun, (conversation, key)) for noun in (RECEIPT, KNOWN) for key in keys])
+    for message in waiting_now:
         if message is None or message.message_id is None:
             continue
         key = draft.id_key(message.id_space, message.message_id)

@@ -43,6 +43,7 @@ from threadline.core.ports import (
     Store,
     Story,
     fetch,
+    take_all,
 )
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
@@ -214,8 +215,10 @@ class Reclaim(Story[int]):
         """Answers how many lanes; a new fence, and due at once."""
         draft = Draft(loaded)
         rows = loaded.page(Page(LANES_OWNED, (self.owner, -1, self.limit)))
-        for (number,) in rows:
-            draft.taken(number)
+        numbers = [int(number) for (number,) in rows]
+        take_all(loaded, numbers)
+        fetch(loaded, LANE, numbers)
+        for number in numbers:
             lane = lane_of(draft, number)
             if lane.owner == self.owner:
                 due = now if lane.waiting else None

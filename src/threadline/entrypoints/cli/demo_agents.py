@@ -88,9 +88,7 @@ def minutes_of(records: list[dict[str, Any]]) -> str:
     answered = {one["reply_to"] for one in records if one["reply_to"]}
     decided, tasks, questions = [], [], []
     for one in said:
-        line = (
-            f"{one['actor']['name'] or one['actor']['id']}: {_line(one['text'])}"
-        )
+        line = f"{one['actor']['name'] or one['actor']['id']}: {_line(one['text'])}"
         if _DECISION.search(one["text"]):
             decided.append(line)
         elif _TASK.search(one["text"]):

@@ -4,6 +4,9 @@ One process serves a SQLite file. So that every command works beside a running s
 opens a hatch: a Unix socket next to the file, for its own user only (mode 600, and the kernel says
 who is on the other side). Stories are values, so they travel as they are and run where the store
 is; both sides have to be the same threadline.
+
+What travels is unpickled, which whoever may send it could abuse to run anything. So neither side
+takes a byte before it knows that the other side is the same user, who can run anything anyway.
 """
 
 from __future__ import annotations
@@ -50,19 +53,29 @@ async def _short(path: Path) -> AsyncIterator[str]:
         os.close(folder)
 
 
-def _same_user(writer: asyncio.StreamWriter) -> bool:
+def _is(writer: asyncio.StreamWriter, user: int, path: Path) -> bool:
+    """Whether this user is on the other side."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # Where the kernel does not say, the mode of the socket is what there is.
+        # Where the kernel does not say, whose the socket is and its mode are what there is.
+        there = path.stat()
+        return there.st_uid == user and not there.st_mode & 0o077
     sock = writer.get_extra_info("socket")
     peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-    return bool(PEER.unpack(peer)[1] == os.getuid())
+    return bool(PEER.unpack(peer)[1] == user)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Any:
+    """One value. Raises `StoreUnavailable` for what is none."""
     (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
     if length > MAX_BYTES:
         raise StoreUnavailable("what came through the hatch is larger than it takes.")
-    return pickle.loads(await reader.readexactly(length))
+    body = await reader.readexactly(length)
+    try:
+        return pickle.loads(body)
+    except Exception as error:  # Whatever unpickling garbage comes to.
+        raise StoreUnavailable(
+            f"what came through the hatch is nothing we sent ({type(error).__name__})."
+        ) from None
 
 
 async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
@@ -74,9 +87,10 @@ async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
 class Hatch:
     """The server's side: runs what comes through."""
 
-    def __init__(self, store: Store, path: Path) -> None:
+    def __init__(self, store: Store, path: Path, *, user: int | None = None) -> None:
         self._store = store
         self._path = path
+        self._user = os.getuid() if user is None else user
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -106,10 +120,12 @@ class Hatch:
         assert task is not None
         self._open.add(task)
         try:
-            if _same_user(writer):
+            if _is(writer, self._user, self._path):
                 await self._answer_all(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
+        except StoreUnavailable:
+            pass  # Whoever sends garbage is hung up on.
         finally:
             self._open.discard(task)
             writer.close()
@@ -123,7 +139,7 @@ class Hatch:
         bell: Any = None
         try:
             while True:
-                word, args = await _receive(reader)
+                word, args = _question(await _receive(reader))
                 try:
                     if word == "bell":
                         bell = self._store.bell(**args)
@@ -134,6 +150,9 @@ class Hatch:
                         answer = await self._answer(word, args)
                 except ThreadlineError as refusal:
                     await _send(writer, ("error", refusal))
+                except Exception as error:  # A defect in one question ends no connection unsaid.
+                    failed = ThreadlineError(f"{type(error).__name__} in the server's process.")
+                    await _send(writer, ("error", failed))
                 else:
                     await _send(writer, ("ok", answer))
         finally:
@@ -156,6 +175,13 @@ class Hatch:
         raise StoreUnavailable(f"the hatch does not know {word!r}.")
 
 
+def _question(asked: Any) -> tuple[str, Any]:
+    match asked:
+        case (str(word), args):
+            return word, args
+    raise StoreUnavailable("what came through the hatch is no question.")
+
+
 def _other(theirs: str) -> str:
     ours = version("threadline")
     return f"the server is threadline {ours} and this is {theirs}. Restart the server."
@@ -166,8 +192,9 @@ class HatchStore:
 
     kind: ClassVar[str] = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, user: int | None = None) -> None:
         self._path = path
+        self._user = os.getuid() if user is None else user
 
     async def connect(self) -> HatchStore:
         """See whether somebody answers. Raises `StoreUnavailable`."""
@@ -185,7 +212,7 @@ class HatchStore:
             ) from None
         line = _Line(reader, writer)
         try:
-            if not _same_user(writer):
+            if not _is(writer, self._user, self._path):
                 raise StoreUnavailable(f"{self._path} belongs to another user.")
             await line.greet()
             yield line

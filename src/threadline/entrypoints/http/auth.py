@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from litestar import Request
@@ -82,13 +81,10 @@ class Doorman:
                 self._seen.clear()
             seen = _Seen(await self._line.tokens.recognise(secret), now + CACHE_SECONDS)
             self._seen[secret] = seen
-        bearer = seen.bearer
-        if bearer is not None and bearer.expires_at is not None:
-            return bearer if datetime.now(UTC) < bearer.expires_at else None
-        return bearer
+        return seen.bearer
 
     def forget(self) -> None:
-        """Know nothing: after a token was revoked here."""
+        """Know nothing: after something was done here that changes whom a token means."""
         self._seen.clear()
 
     @contextmanager

@@ -8,7 +8,7 @@ import pickle
 import stat
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,8 @@ async def said(path: Path, words: bytes, *, end: bool = True) -> bytes:
         return b""
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def works(path: Path) -> None:
@@ -144,6 +146,7 @@ async def test_a_hatch_of_another_user_is_not_spoken_to(tmp_path: Path) -> None:
         writer.write(framed(pickle.dumps(("ok", Bomb(bomb)))))
         heard.extend(await reader.read())
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_unix_server(trap, path)
     async with server:

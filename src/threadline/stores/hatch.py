@@ -78,6 +78,12 @@ async def _receive(reader: asyncio.StreamReader) -> Any:
         ) from None
 
 
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
 async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
     body = pickle.dumps(value)
     writer.write(LENGTH.pack(len(body)) + body)
@@ -128,7 +134,7 @@ class Hatch:
             pass  # Whoever sends garbage is hung up on.
         finally:
             self._open.discard(task)
-            writer.close()
+            await _closed(writer)
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs = await _receive(reader)
@@ -161,18 +167,19 @@ class Hatch:
 
     async def _answer(self, word: str, args: Any) -> Any:
         match word:
-            case "run":
+            case "run" if isinstance(args, Story):
                 return await self._store.run(args)
-            case "run_all":
+            case "run_all" if all(isinstance(one, Story) for one in args):
                 return await self._store.run_all(args)
-            case "read":
+            case "read" if isinstance(args, Story):
                 return await self._store.read(args)
             case "find":
                 return await self._store.find(*args)
             case "check":
                 async with self._store.check() as findings:
                     return [finding async for finding in findings]
-        raise StoreUnavailable(f"the hatch does not know {word!r}.")
+        # What is no story would end the thread that writes for everybody.
+        raise StoreUnavailable(f"the hatch does not take that under {word!r}.")
 
 
 def _question(asked: Any) -> tuple[str, Any]:
@@ -217,7 +224,7 @@ class HatchStore:
             await line.greet()
             yield line
         finally:
-            writer.close()
+            await _closed(writer)
 
     async def _ask(self, word: str, args: Any) -> Any:
         async with self._line() as line:

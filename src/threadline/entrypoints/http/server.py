@@ -54,6 +54,7 @@ Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]
 
 UPKEEP_SECONDS = 30.0
 GOODBYE_SECONDS = 8
+SENT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +219,8 @@ def listening(settings: ServerSettings) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What a reader does not take is kept by the kernel up to this, and no further.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
         try:
             sock.bind((settings.host, settings.port))
         except OSError as error:

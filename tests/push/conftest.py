@@ -51,8 +51,8 @@ def running(waits: Waits) -> Running:
 
     @asynccontextmanager
     async def made(line: Threadline, **options: Any) -> AsyncIterator[Pushing]:
-        options = {"pace": PACE, "wait": waits, "chance": lambda: 1.0} | options
-        pushing = Pushing(line.store, line.push, form, **options)
+        usual: dict[str, Any] = {"pace": PACE, "wait": waits, "chance": lambda: 1.0}
+        pushing = Pushing(line.store, line.push, form, **(usual | options))
         stopping = asyncio.Event()
         task = asyncio.create_task(pushing.run(stopping))
         try:

@@ -13,12 +13,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.conftest import OpenStore, Store
-from tests.push.conftest import PACE, ROOM, Running
+from tests.push.conftest import ROOM, Running
 from tests.push.receiver import SECONDS, Receiver, Reply, Waits, acks, receiving, says
 from threadline import Threadline
 from threadline.core.errors import NotFound
 from threadline.core.model import Actor, ConversationRef, InboundMessage
-from threadline.core.push import PushState
+from threadline.core.push import PushPace, PushState
 from threadline.flows.push import PushNotProven, PushShown
 from threadline.testing.clock import StillClock
 from threadline.transports.guarded import Guarded
@@ -472,6 +472,7 @@ async def test_a_conversation_whose_history_is_imported_is_left_out(
         assert await receiver.texts(1) == ["other"]
         await read_to(tl, 1, room=elsewhere)
         assert len(receiver.got) == 1
+        assert window.token is not None
         await tl.hydration.complete(ROOM, window.token)
         assert await receiver.texts(1) == ["held"]
 
@@ -549,7 +550,7 @@ async def test_a_pusher_that_was_replaced_says_nothing_more(
     await say(one, "one")
     hold = asyncio.Event()
     receiver.answers.append(lambda got: Reply(410, hold=hold))
-    still = PACE.__class__(lease=timedelta(days=30), scan=timedelta(hours=1))
+    still = PushPace(lease=timedelta(days=30), scan=timedelta(hours=1))
 
     async with running(one, pace=still):
         await receiver.next()
@@ -576,7 +577,8 @@ async def test_the_secret_is_shown_once_and_is_nowhere_else(
         async with running(tl):
             await receiver.next()
             await receiver.next()
-            await read_to(tl, 1)
+            await say(tl, "and more")
+            await receiver.next()
     assert made.secret is not None
     raw = made.secret.removeprefix("whsec_")
 

@@ -11,7 +11,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from threadline.core.outside import (
     CallFailed,
     Fault,
     Place,
+    Post,
     may_connect,
     place,
 )
@@ -64,21 +64,33 @@ class Guarded:
         self._resolve = resolve
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Any]:
+    async def open(self) -> AsyncIterator[Post]:
         """See `core.outside.Outside.open`."""
-        # Half of what the program would need to start; a program that calls nobody goes without.
+        pools: list[httpcore.AsyncConnectionPool] = []
+
+        async def post(url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            # Certificates take time and memory: a program that calls nobody goes without.
+            if not pools:
+                pools.append(self._pool())
+            return await self._post(pools[0], url, headers, body)
+
+        try:
+            yield post
+        finally:
+            for pool in pools:
+                await pool.aclose()
+
+    def _pool(self) -> httpcore.AsyncConnectionPool:
         import httpcore
         import httpx
 
-        pool = httpcore.AsyncConnectionPool(
+        return httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(),
             max_connections=CONNECTIONS,
             max_keepalive_connections=KEPT,
             keepalive_expiry=KEPT_SECONDS,
             network_backend=network(self.allow_private, self._resolve),
         )
-        async with pool:
-            yield partial(self._post, pool)
 
     async def _post(
         self,

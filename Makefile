@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lint types docs pictures bench crash sabotage acceptance cases lock
+.PHONY: help setup demo test check format lint types docs pictures bench crash sabotage fuzz acceptance cases lock
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -54,6 +54,9 @@ crash: $(READY) ## Kill -9, power loss, full disk; writes crash/results.json
 
 sabotage: $(READY) ## Break the code on purpose; every break must turn its test red
 	$(PY) -m sabotage
+
+fuzz: $(READY) ## Thousands of requests made up from the OpenAPI document, on both stores
+	THREADLINE_FUZZ=30 THREADLINE_FUZZ_SEED=$(SEED) $(PY) -m pytest -n 2 -s tests/http/test_fuzz.py
 
 acceptance: $(READY) ## Which test proves which acceptance id
 	$(PY) scripts/acceptance.py

@@ -23,7 +23,7 @@ def crash(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         states, told = f"{row['states']:,}", f"{row['acknowledged']:,}"
         lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
-    lines += ["", *(f"- {row['what']}: {note}" for row in rows for note in row["notes"])]
+    lines += ["", *(f"- {row['what']}: {'; '.join(row['notes'])}" for row in rows if row["notes"])]
     return lines
 
 

@@ -27,6 +27,7 @@ class Proxy:
         self._target = port
         self._cuts: list[Cut] = []
         self._writers: set[asyncio.StreamWriter] = set()
+        self._away = False
         self.port = 0
         self.lost = 0
 
@@ -36,6 +37,9 @@ class Proxy:
 
     async def serve(self, near: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
         """Join one client with the server."""
+        if self._away:
+            answer.close()
+            return
         far, ask = await asyncio.open_connection("127.0.0.1", self._target)
         cut = asyncio.Event()
         both = {answer, ask}
@@ -61,6 +65,15 @@ class Proxy:
 
         await asyncio.gather(pump(near, ask, "ask"), pump(far, answer, "answer"))
         self._writers -= both
+
+    async def leave(self) -> None:
+        """Be gone: what is joined is cut, who comes is sent away."""
+        self._away = True
+        await self.close()
+
+    async def come_back(self) -> None:
+        """Join again."""
+        self._away = False
 
     async def close(self) -> None:
         """Cut what is still joined."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import os
+import pkgutil
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
 import threadline
+from tests.http.conftest import Served
 from threadline import Threadline, ThreadlineError
 from threadline.config import PREFIX, Settings
 
@@ -38,6 +42,10 @@ FILES = {
     "result.json": "telegram-single-tgparser-1.json",
     "list.mbox": "mbox-mimekit-1.mbox",
 }
+
+# Commands that end when they are stopped.
+GOES_ON = {"serve", "attach"}
+STOPPED = (0, -signal.SIGTERM)
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 _HEADING = re.compile(r"^(#+) +(.+?)\s*$", re.M)
@@ -146,23 +154,86 @@ def test_the_first_example_of_the_readme_may_be_run_twice(
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name_of)
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
+    """One after the other in one folder; those that go on until they are stopped go on beside."""
     for name, real in FILES.items():
         shutil.copy(EXPORTS / real, tmp_path / name)
+    write_files(page, tmp_path)
     program = str(Path(sys.executable).with_name("threadline"))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     environment |= {"THREADLINE_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+    environment |= {"THREADLINE_PORT": "0", "PATH": f"{Path(program).parent}:{os.environ['PATH']}"}
 
-    for command in commands(page):
-        done = subprocess.run(
-            [program, *shlex.split(command, comments=True)[1:]],
-            cwd=tmp_path,
+    with ExitStack() as stack:
+        for command in commands(page):
+            words = [program, *shlex.split(command, comments=True)[1:]]
+            if words[1] in GOES_ON:
+                stack.enter_context(going_on(words, tmp_path, environment))
+                continue
+            done = subprocess.run(
+                words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+            )
+
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+@contextmanager
+def going_on(words: list[str], folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A command that is started, says that it is ready, and is stopped in the end."""
+    with (
+        (folder / "errors").open("a") as errors,
+        subprocess.Popen(
+            words,
+            cwd=folder,
             env=environment,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
             text=True,
-            timeout=60,
-        )
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline(), (folder / "errors").read_text()
+        yield
+        process.terminate()
+        assert process.wait(timeout=60) in STOPPED, (folder / "errors").read_text()
 
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+def write_files(page: Path, folder: Path) -> None:
+    """The blocks of a page that are files, under the names it gives them."""
+    for block in blocks(page):
+        kind, _, name = block.kind.partition(" ")
+        if kind == "python" and name.endswith(".py"):
+            (folder / name).write_text(block.text)
+
+
+@pytest.mark.acceptance("L4")
+@pytest.mark.parametrize("how", ["a command", "Python"])
+def test_the_agents_of_the_page_on_attaching_answer(how: str, tmp_path: Path) -> None:
+    """Both of them, at a real server."""
+    write_files(ROOT / "docs" / "how-to" / "attach.md", tmp_path)
+    served = Served(tmp_path)
+    served.start()
+    client = served.client()
+    about = {"provider": "web", "account_id": "office", "conversation_id": "x", "kind": "room"}
+    room = f"/v1/conversations/{client.post('/v1/conversations', json=about).json()['id']}"
+    client.put(f"{room}/binding", json={"session_id": "helper"})
+    client.put(f"{room}/members/reader", json={"policy": "all"})
+    token = client.post("/v1/tokens", json={"kind": "session", "session_id": "helper"}).json()
+    words = [sys.executable, "session.py"]
+    if how == "a command":
+        program = Path(sys.executable).with_name("threadline")
+        words = [str(program), "attach", "--session", "helper", "--", sys.executable, "agent.py"]
+    own = {"THREADLINE_URL": served.url, "THREADLINE_TOKEN": token["token"]}
+
+    with subprocess.Popen(words, cwd=tmp_path, env=served.environment | own) as agent:
+        client.post(f"{room}/transcript", json={"text": "Hello", "actor": {"id": "ada"}})
+        client.post(f"{room}/members/reader/ack", json={"sequence": 1})
+        heard = client.get("/v1/sessions/reader/inbox", params={"wait": 60}).json()["records"]
+        agent.terminate()
+    client.close()
+    served.kill()
+
+    assert [one["text"].partition(" (")[0] for one in heard] == ["You said: Hello"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -255,7 +326,11 @@ def test_every_method_of_every_flow_has_a_heading() -> None:
 
 
 def errors(root: type[ThreadlineError] = ThreadlineError) -> Iterator[type[ThreadlineError]]:
-    """Every refusal there is."""
+    """Every refusal there is, in whatever module it is defined."""
+    if root is ThreadlineError:
+        for module in pkgutil.walk_packages(threadline.__path__, "threadline."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     yield root
     for below in root.__subclasses__():
         if below.__module__.startswith("threadline."):
@@ -277,17 +352,18 @@ def test_every_setting_has_a_heading_and_its_default() -> None:
     assert named == [PREFIX + one.name.upper() for one in fields(Settings)]
 
 
-def test_the_page_of_commands_is_what_the_commands_say() -> None:
-    """If this fails: `.venv/bin/python scripts/help.py`."""
+@pytest.mark.parametrize(("script", "page"), [("help", "cli.md"), ("routes", "http.md")])
+def test_the_pages_of_commands_and_routes_are_what_those_say(script: str, page: str) -> None:
+    """If this fails: `.venv/bin/python scripts/help.py`, or `scripts/routes.py`."""
     made = subprocess.run(
-        [sys.executable, "-c", "import help, sys; sys.stdout.write(help.page())"],
+        [sys.executable, "-c", f"import {script}, sys; sys.stdout.write({script}.page())"],
         cwd=ROOT / "scripts",
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert (REFERENCE / "cli.md").read_text("utf-8") == made.stdout
+    assert (REFERENCE / page).read_text("utf-8") == made.stdout
 
 
 def test_every_change_is_of_a_known_kind() -> None:

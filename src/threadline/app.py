@@ -95,10 +95,20 @@ def load_key(file: str | Path, in_use: bool) -> bytes:
     raise ConfigError(f"the key file {path} does not hold {KEY_BYTES} bytes in hexadecimal.")
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner looks into, whatever the umask; one that is there stays.
+
+    Raises `OSError`.
+    """
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+
+
 def _make_key(path: Path) -> bytes:
     key = secrets.token_bytes(KEY_BYTES)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key.hex() + "\n")

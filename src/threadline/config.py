@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -23,9 +24,11 @@ class Settings:
     is `sqlite:PATH` or a `postgresql://` URL; `key_file` holds the 32 secret bytes that ids and
     digests are hashed with, and never belongs into a backup of the database. The server listens on
     `host` and `port` (0 takes a free one) and answers to the names in `allowed_hosts` as well,
-    which are parted by commas. `public_url` is where people reach it, where that is another place.
-    The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which is how
-    many streams a guest may have open.
+    which are parted by commas. `log_level` is debug, info, warning or error; `log_format` is json,
+    text, or auto, which is text where a person looks on. Whoever does not read a stream for
+    `slow_reader_seconds` is cut. `public_url` is where people reach it, where that is another
+    place. The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which
+    is how many streams a guest may have open.
     """
 
     home: str = "~/.threadline"
@@ -35,6 +38,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: str = ""
+    log_level: str = "info"
+    log_format: str = "auto"
+    slow_reader_seconds: float = 30.0
     public_url: str = ""
     guest_entries: int = 60
     guest_entries_in_all: int = 600
@@ -60,8 +66,9 @@ class Settings:
                 raise ConfigError(f"{file.name}: {error}") from None
         unknown = sorted(set(found) - names)
         if unknown:
+            guesses = ", ".join(_guessed(one, names) for one in unknown)
             raise ConfigError(
-                f"{file.name} has unknown settings: {', '.join(unknown)}. "
+                f"{file.name} has unknown settings: {guesses}. "
                 f"Known are: {', '.join(sorted(names))}."
             )
         try:
@@ -86,3 +93,9 @@ class Settings:
             return self.public_url.rstrip("/")
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def _guessed(name: str, names: set[str]) -> str:
+    """An unknown name, and the one that was probably meant."""
+    near = difflib.get_close_matches(name, names, 1, 0.6)
+    return f"{name} (did you mean {near[0]}?)" if near else name

@@ -102,8 +102,8 @@ def test_a_store_that_another_process_holds_is_left_to_it_and_the_holder_is_name
 
     assert (refused.code, refused.error["code"]) == (4, "store_busy")
     assert refused.error["facts"]["pid"] == os.getpid()
-    assert doctor.code == 4
-    assert str(os.getpid()) in doctor.err
+    assert doctor.code == 1
+    assert str(os.getpid()) in doctor.out
     assert ready.texts() == ["Good morning"]
 
 

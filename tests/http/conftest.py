@@ -113,14 +113,14 @@ class Site:
             yield Events(response)
 
 
-@pytest.fixture
-async def site(tl: Threadline) -> AsyncIterator[Site]:
-    """A server in this process, once on each store."""
+@asynccontextmanager
+async def running(tl: Threadline, **options: Any) -> AsyncIterator[Site]:
+    """A server in this process on a store that is open. `options` are those of `make_app`."""
     settings = ServerSettings(port=0)
     with listening(settings) as sock:
         settings = ServerSettings(port=sock.getsockname()[1])
         started = asyncio.Event()
-        app = make_app(tl, settings=settings)
+        app = make_app(tl, settings=settings, **options)
         server = Server(app, settings, started.set)
         serving = asyncio.create_task(server._serve([sock]))
         await asyncio.wait_for(started.wait(), SECONDS)
@@ -132,6 +132,13 @@ async def site(tl: Threadline) -> AsyncIterator[Site]:
                 await client.aclose()
             server.should_exit = True
             await serving
+
+
+@pytest.fixture
+async def site(tl: Threadline) -> AsyncIterator[Site]:
+    """A server in this process, once on each store."""
+    async with running(tl) as made:
+        yield made
 
 
 @pytest.fixture

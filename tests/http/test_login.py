@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,9 +29,9 @@ async def logged_in(site: Site, secret: str) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-async def page(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+async def page(site: Site) -> httpx.AsyncClient:
     """A page of a controller."""
-    yield await logged_in(site, (await token(site)).token)
+    return await logged_in(site, (await token(site)).token)
 
 
 @pytest.mark.acceptance("L1")

@@ -158,9 +158,9 @@ class Ledger(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         type(self).examples += 1
-        self.line = Threadline(self.store, LIMITS)
         scope = f"scope-{self.examples}"
         self.controller = Controller(scope)
+        self.line: Any = self.subject(scope)
         self.refs = [ConversationRef("slack", "T1", f"C{n}", None, scope) for n in range(ROOMS)]
         self.began = self.clock.at
         self.model = Reference(ROOMS, self.seen)
@@ -168,6 +168,10 @@ class Ledger(RuleBasedStateMachine):
         self.public: dict[str, int] = {}
         self.tokens: dict[tuple[int, int], str] = {}
         self.said = 0
+
+    def subject(self, scope: str) -> Any:
+        """What the laws are held against in this scope: the flows, or something before them."""
+        return Threadline(self.store, LIMITS)
 
     # --- doing the same twice ------------------------------------------------------------------
 
@@ -580,7 +584,7 @@ class Ledger(RuleBasedStateMachine):
         """Complete or fail it."""
         number, token = self._token(at, bool(late))
 
-        def real() -> Awaitable[Any]:
+        def real() -> Any:
             ref, caller = self.refs[at], self.controller
             if how == "complete":
                 return self.line.hydration.complete(ref, token, caller=caller)

@@ -1,4 +1,4 @@
-"""The laws hold, whatever is done in whatever order: the machine on each engine.
+"""The laws hold, whatever is done in whatever order: the machine on each engine, by each door.
 
 The short slice is for every day; `THREADLINE_MODEL=30` runs thirty times as many examples.
 `THREADLINE_SHRINK=1` looks for the shortest story of a failure, which may take minutes.
@@ -17,13 +17,17 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import open_at
+from tests.model.doors import Door
 from tests.model.machine import Ledger
 from threadline.testing.clock import StillClock
 
 TIMES = int(os.environ.get("THREADLINE_MODEL", "1"))
 SHRINK = "THREADLINE_SHRINK" in os.environ
-EXAMPLES = {"sqlite": 60 * TIMES, "postgres": 15 * TIMES}
-STEPS = 50
+EXAMPLES = {
+    "flows": {"sqlite": 60 * TIMES, "postgres": 15 * TIMES},
+    "http": {"sqlite": 5 * TIMES, "postgres": 2 * TIMES},
+}
+STEPS = {"flows": 50, "http": 15}
 ENOUGH = 10
 OFTEN = ["acknowledged", "duplicate", "swept"]
 RARELY = [
@@ -47,11 +51,13 @@ RARELY = [
 
 
 @pytest.mark.acceptance("B12", "C1", "C5", "C7", "C8", "D8", "D9", "D10", "E1", "F1", "F4", "J1")
+@pytest.mark.parametrize("entrance", ["flows", "http"])
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_the_ledger_agrees_with_the_laws_step_by_step(
-    engine: str, request: pytest.FixtureRequest, key: bytes, tmp_path: Path
+    engine: str, entrance: str, request: pytest.FixtureRequest, key: bytes, tmp_path: Path
 ) -> None:
     """Laws 2-7, 12 and 15, and the rules of DESIGN section 3."""
+    examples = EXAMPLES[entrance][engine]
     options: dict[str, Any] = {}
     if engine == "sqlite":
         url, options = f"sqlite:{tmp_path / 'model.db'}", {"synchronous": "OFF"}
@@ -61,16 +67,23 @@ def test_the_ledger_agrees_with_the_laws_step_by_step(
     with asyncio.Runner() as runner:
         store = runner.run(open_at(url, key, clock=clock, **options))
 
+        door = None if entrance == "flows" else Door(store)
+        if door is not None:
+            runner.run(door.open())
+
         class Here(Ledger):
-            pass
+            def subject(self, scope: str) -> Any:
+                if door is None:
+                    return super().subject(scope)
+                return runner.run(door.enter(scope))
 
         Here.runner, Here.store, Here.clock, Here.seen = runner, store, clock, Counter()
         try:
             run_state_machine_as_test(
                 Here,
                 settings=settings(
-                    max_examples=EXAMPLES[engine],
-                    stateful_step_count=STEPS,
+                    max_examples=examples,
+                    stateful_step_count=STEPS[entrance],
                     deadline=None,
                     database=None,
                     print_blob=True,
@@ -79,8 +92,13 @@ def test_the_ledger_agrees_with_the_laws_step_by_step(
                 ),
             )
         finally:
+            if door is not None:
+                runner.run(door.close())
             runner.run(store.close())
-    print(f"\n{engine}: {Here.examples} examples, {Here.actions} actions, {dict(Here.seen)}")
-    assert Here.examples >= EXAMPLES[engine]
-    worth = OFTEN + (RARELY if TIMES >= ENOUGH else [])
+    print(
+        f"\n{engine}, {entrance}: {Here.examples} examples, {Here.actions} actions, "
+        f"{dict(Here.seen)}"
+    )
+    assert Here.examples >= examples
+    worth = (OFTEN if examples >= ENOUGH else []) + (RARELY if TIMES >= ENOUGH else [])
     assert [what for what in worth if not Here.seen[what]] == [], "a run that proves little"

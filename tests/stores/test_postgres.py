@@ -29,9 +29,10 @@ from threadline.core.errors import (
 from threadline.core.ports import EVERYTHING
 from threadline.flows.inbound import Append
 from threadline.stores.postgres import PostgresStore, open_postgres
-from threadline.stores.postgres_bells import EVERYBODY, payload
+from threadline.stores.postgres_bells import EVERYBODY, Intercom, payload
 from threadline.stores.postgres_readers import READERS
 from threadline.stores.postgres_server import OLDEST, Server
+from threadline.stores.wakeups import Wakeups
 from threadline.testing.servers import PostgresServer, postgres_server
 
 NEVER = 3_600.0
@@ -353,6 +354,28 @@ async def test_a_reader_whose_connection_was_cut_reads_again_however_often(
         )
 
     assert await node.read(Transcript("C1")) == [(1, "one")]
+
+
+async def test_a_listener_that_is_stopped_while_it_connects_leaves_no_connection(
+    postgres_url: str,
+) -> None:
+    """Between the connection and the first word over it."""
+    made: list[asyncpg.Connection] = []
+    server = Server(postgres_url)
+
+    async def connect() -> asyncpg.Connection:
+        made.append(await server.connect())
+        starting.cancel()
+        return made[-1]
+
+    async def nothing(*_: Any) -> list[Any]:
+        return []
+
+    starting = asyncio.create_task(Intercom(connect, Wakeups(nothing, nothing)).start())
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    assert [connection.is_closed() for connection in made] == [True]
 
 
 async def test_a_reader_that_goes_away_in_the_middle_leaves_nothing_behind(

@@ -157,8 +157,32 @@ class IdempotencyConflict(ThreadlineError):
     status = 409
 
 
+class TokensUnavailable(ThreadlineError):
+    """Tokens cannot be counted here."""
+
+    status = 501
+
+
+class AlreadyDone(ThreadlineError):
+    """This was done under the same key already, and its answer is not given twice."""
+
+    status = 409
+
+
 class NoAdapter(ThreadlineError):
     """Nobody speaks for this account."""
+
+    status = 409
+
+
+class AlreadyAttached(ThreadlineError):
+    """Another attach runs the session's agent."""
+
+    status = 409
+
+
+class AttachmentLost(ThreadlineError):
+    """The session's agent is run by somebody else by now."""
 
     status = 409
 
@@ -177,6 +201,12 @@ class RevisionRefused(ThreadlineError):
 
 class OutcomeUnknown(ThreadlineError):
     """The connection was lost while committing; it is not known whether the change was kept."""
+
+    status = 503
+
+
+class ServerUnreachable(ThreadlineError):
+    """The threadline server cannot be reached."""
 
     status = 503
 

@@ -583,11 +583,12 @@ class AdapterCaller:
 
 @dataclass(frozen=True, slots=True)
 class SessionCaller:
-    """May read and acknowledge for one session."""
+    """May read and acknowledge for one session; with `conversation` there and nowhere else."""
 
     session: str
     scope_id: str = "default"
     scopes: frozenset[str] = frozenset({"read"})
+    conversation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

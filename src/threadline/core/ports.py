@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
+from threadline.core.errors import ThreadlineError
 from threadline.core.guests import Link, Visitor
 from threadline.core.model import (
     Conversation,
@@ -64,6 +66,8 @@ INDEXED: Noun[int, tuple[int, int]] = Noun("indexed")
 DELIVERY: Noun[tuple[int, int], Delivery] = Noun("deliveries")
 INTENT: Noun[tuple[int, bytes], Intent] = Noun("intents")
 TOKEN: Noun[bytes, Token] = Noun("tokens")
+LEASE: Noun[int, Lease] = Noun("leases")
+RUN: Noun[tuple[int, int], Run] = Noun("runs")
 LINK: Noun[int, Link] = Noun("links")
 GUEST: Noun[int, Visitor] = Noun("guests")
 LOGIN: Noun[bytes, Login] = Noun("logins")
@@ -97,6 +101,7 @@ DELIVERIES_OF: Query[Delivery] = Query("deliveries.of_conversation", DELIVERY)
 DELIVERIES_OF_SESSION: Query[Delivery] = Query("deliveries.of_session", DELIVERY)
 DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
+DELIVERED_OF: Query[Delivery] = Query("deliveries.said", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
 TOKEN_BY_ID: Query[tuple[bytes]] = Query("tokens.by_id")
 LINK_BY_HASH: Query[tuple[int]] = Query("links.by_hash")
@@ -109,6 +114,7 @@ GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
 ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
+META: Query[tuple[str, str]] = Query("meta.load")
 UNINDEXED: Query[tuple[int, int, int, int | None, int | None]] = Query("search.behind")
 
 
@@ -310,10 +316,38 @@ class Bell(Protocol):
 EVERYTHING = 0
 
 
+class Outcome(Protocol):
+    """A story and what became of it: its answer, or the error it is answered with."""
+
+    story: Story[Any]
+    answer: Any
+    mark: Any
+
+
+class Witness(Protocol):
+    """Sees what a store commits: for counting and tracing. It is quick and never raises."""
+
+    def asked(self, story: Story[Any]) -> Any:
+        """A story that may write was handed over; called where its caller is. The answer comes
+        back as the outcome's `mark`."""
+
+    def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
+        """A batch was committed or refused; it took this long from its first statement on."""
+
+
 class Store(Protocol):
-    """Durable memory. What it answered is committed and synced."""
+    """Durable memory. What it answered is committed and synced.
+
+    `schema` is the newest one this threadline knows. `witness` is told of every batch.
+    """
 
     kind: ClassVar[str]
+    schema: int
+    witness: Witness | None
+
+    @property
+    def broken(self) -> ThreadlineError | None:
+        """Why nothing can be written at the moment, None where nothing is known to be wrong."""
 
     async def run(self, story: Story[T]) -> T:
         """Run a story that may write. Raises what the story refuses with, or a store error."""

@@ -119,7 +119,9 @@ def known_under(
             continue
         if intent.digest != digest:
             raise IdempotencyConflict(
-                "this key was used for other words or another place; take a new key.", key=key
+                "this key was used for other words or another place; take a new key.",
+                key=key,
+                delivery=f"{public(intent.conversation)}.{public(intent.delivery)}",
             )
         return draft.get(DELIVERY, (intent.conversation, intent.delivery))
     return None

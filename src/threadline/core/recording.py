@@ -31,6 +31,7 @@ from threadline.core.peers import wake_peers
 from threadline.core.places import resolve
 from threadline.core.ports import HELD, KNOWN, NO_NEEDS, RECORD, Key, Loaded, Needs
 from threadline.core.quick import quick
+from threadline.core.replying import note_reply, reply_row
 from threadline.core.revising import revise, settle_early
 from threadline.core.rules import hydration
 from threadline.core.rules.limits import Limits
@@ -92,6 +93,8 @@ def more_needs(loaded: Loaded, message: InboundMessage) -> Needs:
             rows.append((KNOWN, (number, key)))
             if conversation.about.window is not None and one is message.message_id:
                 rows.append((HELD, (number, key)))
+    if message.reply_to is not None:
+        rows.append(reply_row(loaded, number, message.id_space, message.reply_to))
     rows += wanted(loaded, conversation, message)
     return Needs(rows=rows)
 
@@ -270,6 +273,8 @@ def append(
     draft.append(conversation.id, record)
     if key:
         draft.put(KNOWN, (conversation.id, key), Known(sequence))
+    if message.reply_to is not None and not imported:
+        note_reply(draft, conversation.id, message, sequence, said_by)
     conversation = _counted(conversation, message, sequence, in_front=in_front, imported=imported)
     draft.save(conversation)
     if chosen.spent:

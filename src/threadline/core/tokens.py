@@ -23,7 +23,8 @@ class TokenKind(Word):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """One token. `scope_id` None is every scope; `session` is a surrogate id, so that whoever gets
-    an old name anew gets none of its tokens (J3)."""
+    an old name anew gets none of its tokens (J3). With a `conversation` it is good there and
+    nowhere else, and only as long as `parent`, the token it was made with, holds."""
 
     id: int
     kind: TokenKind
@@ -34,6 +35,8 @@ class Token:
     account_id: str = ""
     session: int | None = None
     scopes: tuple[str, ...] = field(default=())
+    conversation: int | None = None
+    parent: int | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
 

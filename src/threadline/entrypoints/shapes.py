@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from threadline.core.model import TranscriptRecord
     from threadline.core.recording import Taken
+    from threadline.flows.context import Told
     from threadline.flows.replay import Handed
 
 
@@ -68,4 +69,31 @@ def handed_of(handed: Handed) -> dict[str, Any]:
         "ref": plain(handed.ref),
         "speaker": handed.speaker,
         "wake": handed.wake,
+    }
+
+
+def context_of(told: Told) -> dict[str, Any]:
+    """A context: `messages` or `text`, and what is not in it."""
+    rendered = told.rendered
+    found: dict[str, Any] = {
+        "conversation": told.conversation,
+        "ref": plain(told.ref),
+        "session": told.session,
+        "format": told.form.value,
+    }
+    if told.form.value == "text":
+        found["text"] = rendered.text
+    else:
+        found["messages"] = [plain(line) for line in rendered.lines]
+    return {
+        **found,
+        "head": told.head,
+        "earliest": told.earliest,
+        "visible_from": told.visible_from,
+        "from": rendered.first,
+        "pinned": list(rendered.pinned),
+        "history": told.history.value,
+        "reason": told.reason,
+        "cut": plain(rendered.cut),
+        "budget": {"unit": told.unit.value, "limit": told.budget, "used": rendered.used},
     }

@@ -376,7 +376,9 @@ class Conversations:
         )
 
     async def show(self, where: ConversationRef | str, *, caller: Caller = CONTROLLER) -> State:
-        """One conversation. Raises `NotFound`."""
+        """One conversation; a session has to read it. Raises `NotFound` and `Unauthorized`."""
+        if isinstance(caller, SessionCaller):
+            authority.may_read(caller, caller.session)
         return await self._store.read(Show(where=where_of(where), caller=caller))
 
     async def page(

@@ -133,6 +133,7 @@ class ReadDelivery(Story[DeliveryStatus]):
         if row is None or conversation is None:
             raise NotFound("there is no such delivery.")
         authority.known_to(self.caller, conversation.ref, self.conversation)
+        authority.within(self.caller, conversation.id)
         if isinstance(self.caller, SessionCaller):
             session = session_named(draft, self.caller.scope_id, self.caller.session)
             if row.session not in numbers_of(session):
@@ -294,6 +295,8 @@ class Deliveries:
         if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
         authority.may_see_deliveries(caller, session)
+        if where is None:
+            authority.unbound(caller)
         return await self._store.read(
             ReadDeliveries(
                 caller=caller,

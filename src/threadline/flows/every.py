@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.flows.attaching import Attaching
+from threadline.flows.census import Census
+from threadline.flows.context import Context
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.guests import Guests
@@ -28,6 +31,10 @@ class Flows:
 
     def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
         self.store = store
+        self.attaching = Attaching(store)
+        self.census = Census(store)
+        self.context = Context(store, limits)
+        self.limits = limits
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits)
         self.hydration = Hydration(store, limits)

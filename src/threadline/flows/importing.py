@@ -147,7 +147,6 @@ class _Import:
         self._open: dict[ConversationRef, _Open] = {}
         self._places: dict[ConversationRef, Place] = {}
         self._buffered = 0
-        self._seen = 0
         self.summary = Summary(tally=tally)
 
     async def take(self, item: Item) -> None:
@@ -162,7 +161,6 @@ class _Import:
                 window = self._open.get(item.conversation) or await self._begin(
                     self._places.get(item.conversation) or Place(item.conversation)
                 )
-                self._seen += 1
                 if window.mode is WindowMode.PREPENDING:
                     window.spool = window.spool or _Spool()
                     window.spool.add(item)

@@ -75,6 +75,7 @@ def found(
             raise NotFound("there is no such conversation.")
         raise NotFound(f"there is no conversation {where}.", conversation=str(where))
     authority.known_to(caller, conversation.ref, where)
+    authority.within(caller, conversation.id)
     if take and strict and isinstance(where, ConversationRef):
         refuse_other_kind(conversation, where.kind)
     return conversation

@@ -398,6 +398,7 @@ class Members:
     ) -> tuple[list[Member], int | None]:
         """A page of a session's conversations with its cursor in each."""
         authority.may_read(caller, session)
+        authority.unbound(caller)
         return await self._store.read(
             ReadOwn(
                 session=session,

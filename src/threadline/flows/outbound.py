@@ -58,9 +58,9 @@ from threadline.core.seating import seat, session_named
 from threadline.core.threads import parent_of
 from threadline.core.voices import stage
 from threadline.flows.deliveries import EPOCH, DeliveryStatus, status_of
+from threadline.flows.keys import checked_key
 from threadline.flows.looking import found, member_of, taking, where_of
 
-MAX_KEY = 255
 KEPT = timedelta(days=30)
 SWEEP = 1_000
 
@@ -354,7 +354,7 @@ class Outbound:
                 scope=authority.scope_of(caller),
                 caller=caller,
                 words=words,
-                key=_checked_key(key),
+                key=checked_key(key),
                 generation=generation,
                 limits=self._limits,
             )
@@ -378,6 +378,7 @@ class Outbound:
         Raises what `publish` raises, and `SessionNotFound`.
         """
         authority.may_say(caller, session, "send")
+        authority.unbound(caller)
         words = self._words(text, reply_to, about, None, attachments, metadata)
         return await self._store.run(
             Tell(
@@ -386,7 +387,7 @@ class Outbound:
                 scope=authority.scope_of(caller),
                 caller=caller,
                 words=words,
-                key=_checked_key(key),
+                key=checked_key(key),
                 limits=self._limits,
             )
         )
@@ -418,9 +419,3 @@ class Outbound:
         while dropped := await self._store.run(ForgetKeys()):
             forgotten += dropped
         return forgotten
-
-
-def _checked_key(key: str | None) -> str | None:
-    if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
-        raise InvalidInput(f"a key has 1 to {MAX_KEY} printable characters.", field="key")
-    return key

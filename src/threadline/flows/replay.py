@@ -354,6 +354,8 @@ class Replay:
         the bell is waited for before everything is looked at again; `once` ends when dry.
         """
         authority.may_read(caller, session)
+        if conversation is None:
+            authority.unbound(caller)
         scope = authority.scope_of(caller)
         number, _ = await self._store.read(
             ReadMemberships(session=session, scope=scope, after=0, limit=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import InvalidInput, ThreadlineError
+from threadline.core.errors import InvalidInput
 from threadline.core.ids import public
 from threadline.core.model import (
     CONTROLLER,
@@ -194,13 +194,17 @@ def _may_see(
 
 
 class Search:
-    """Asking the transcripts, and keeping the index close behind them."""
+    """Asking the transcripts, and keeping the index close behind them.
+
+    `trouble` is the kind of error that keeps the index from following, None while it follows.
+    """
 
     def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
         self._store = store
         self._limits = limits
         self._through: datetime | None = None
         self._task: asyncio.Task[None] | None = None
+        self.trouble: str | None = None
 
     async def find(
         self,
@@ -219,6 +223,7 @@ class Search:
         if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
         authority.may_read(caller, session)
+        authority.unbound(caller)
         if not query.strip() or len(query) > MAX_WORDS or "\x00" in query:
             raise InvalidInput(f"a query has 1 to {MAX_WORDS} characters and no NUL.")
         scope = authority.scope_of(caller)
@@ -277,8 +282,9 @@ class Search:
             while True:
                 try:
                     await self._keep_up(bell)
-                except ThreadlineError:
+                except Exception as error:
                     # A full disk or a database that restarts: what was missed is found later.
+                    self.trouble = type(error).__name__
                     await asyncio.sleep(AGAIN)
         finally:
             bell.close()
@@ -286,6 +292,7 @@ class Search:
     async def _keep_up(self, bell: Bell) -> None:
         while True:
             await self.catch_up()
+            self.trouble = None
             self._through = await self._store.read(Now())
             while rung := await bell.wait(60.0):
                 if 0 in rung:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput, NotFound, Unauthorized
@@ -35,13 +35,18 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
+from threadline.core.publishing import numbers_of
 from threadline.core.rules import admission, authority
+from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
-from threadline.core.seating import ensure_session, heir
+from threadline.core.seating import ensure_session, heir, session_named
 from threadline.core.tokens import SCOPES, Token, TokenKind, holds
+from threadline.flows.looking import found, member_of, where_of
 
 BYTES = 32
 MAX_NAME = 200
+LENT = frozenset({"read", "publish"})
+LENT_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class TokenState:
     provider: str
     account_id: str
     session_id: str | None
+    conversation_id: str | None
     scopes: tuple[str, ...]
     created_at: datetime
     expires_at: datetime | None
@@ -89,6 +95,7 @@ def _shown(token: Token, session: str | None, secret: str | None = None) -> Toke
         provider=token.provider,
         account_id=token.account_id,
         session_id=session,
+        conversation_id=None if token.conversation is None else public(token.conversation),
         scopes=token.scopes,
         created_at=token.created_at,
         expires_at=token.expires_at,
@@ -135,6 +142,41 @@ class Create(Story[TokenState]):
         return draft.changes, _shown(token, session.name if session else None, self.secret)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lend(Story[TokenState]):
+    """Write down the hash of a token for one conversation."""
+
+    secret: str
+    session: str
+    scope: str
+    where: Where
+    caller: Caller
+    name: str
+    scopes: tuple[str, ...]
+    seconds: float
+    parent: int | None
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TokenState]:
+        """Only where the session is a member."""
+        draft = Draft(loaded)
+        conversation = found(draft, self.where, self.caller)
+        session, _ = member_of(draft, conversation, self.session, now, caller=self.caller)
+        token = Token(
+            id=draft.fresh(),
+            kind=TokenKind.SESSION,
+            created_at=now,
+            name=self.name,
+            scope_id=session.scope_id,
+            session=session.id,
+            scopes=self.scopes,
+            conversation=conversation.id,
+            parent=self.parent,
+            expires_at=now + timedelta(seconds=self.seconds),
+        )
+        draft.put(TOKEN, key_of(draft, self.secret), token)
+        return draft.changes, _shown(token, session.name, self.secret)
+
+
 @dataclass(frozen=True, slots=True)
 class Recognise(Story[Bearer | None]):
     """Whom a secret makes of its bearer, None for one that does not hold."""
@@ -164,7 +206,17 @@ def caller_of(draft: Draft, token: Token, now: datetime) -> Caller | None:
             session = heir(draft, token.session)
             if session is None:
                 return None
-            return SessionCaller(session.name, session.scope_id, frozenset(token.scopes))
+            if token.parent is not None and not _parent_holds(draft, token.parent, now):
+                return None
+            scopes = frozenset(token.scopes)
+            return SessionCaller(session.name, session.scope_id, scopes, token.conversation)
+
+
+def _parent_holds(draft: Draft, parent: int, now: datetime) -> bool:
+    """Whether the token that another was made with still holds."""
+    rows = draft.page(Page(TOKEN_BY_ID, (parent,)))
+    found = draft.get(TOKEN, bytes(rows[0][0])) if rows else None
+    return found is not None and holds(found, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,24 +253,30 @@ class Revoke(Story[TokenState]):
     """End a token. A second time changes nothing."""
 
     token: int
-    caller: Controller
+    caller: Controller | SessionCaller
 
     def needs(self) -> Needs:
         """Which hash it has."""
         return Needs(pages=[Page(TOKEN_BY_ID, (self.token,))])
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TokenState]:
-        """One of another scope does not exist for the caller."""
+        """One of another scope does not exist for the caller; a session ends what it lent."""
         draft = Draft(loaded)
         rows = loaded.page(Page(TOKEN_BY_ID, (self.token,)))
         key = bytes(rows[0][0]) if rows else b""
         token = draft.get(TOKEN, key) if rows else None
-        if token is None or not _within(self.caller, token):
+        if token is None or not self._reaches(draft, token):
             raise NotFound("there is no such token.")
         if token.revoked_at is None:
             token = replace(token, revoked_at=now)
             draft.put(TOKEN, key, token)
         return draft.changes, _shown(token, _name(draft, token.session))
+
+    def _reaches(self, draft: Draft, token: Token) -> bool:
+        if isinstance(self.caller, Controller):
+            return _within(self.caller, token)
+        session = session_named(draft, self.caller.scope_id, self.caller.session)
+        return token.conversation is not None and token.session in numbers_of(session)
 
 
 class Tokens:
@@ -251,8 +309,7 @@ class Tokens:
         if controller.scope_id is not None and scope != controller.scope_id:
             raise Unauthorized("a token reaches no further than the one that makes it.")
         chosen: TokenKind = TokenKind.of(kind)
-        if len(name) > MAX_NAME or not name.isprintable():
-            raise InvalidInput(f"a name has at most {MAX_NAME} printable characters.", field="name")
+        _checked_name(name)
         if scope is not None:
             ConversationRef("web", "local", "-", scope_id=scope)
         wrong = {
@@ -288,6 +345,50 @@ class Tokens:
             )
         )
 
+    async def lend(
+        self,
+        session: str,
+        where: ConversationRef | str,
+        *,
+        scopes: Iterable[str] | None = None,
+        seconds: float,
+        name: str = "",
+        parent: str | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> TokenState:
+        """A session's token for one conversation it is a member of, for at most a day.
+
+        It reads and publishes there (`scopes`, default both) and is good for nothing else.
+        `parent` is the id of the token it is made with: it ends with that one. Raises
+        `InvalidInput`, `MembershipNotFound`, `NotFound`, and `Unauthorized` beyond the caller's
+        own scopes.
+        """
+        authority.may_read(caller, session)
+        authority.unbound(caller)
+        chosen = _scopes(TokenKind.SESSION, scopes)
+        if not set(chosen) <= LENT:
+            raise InvalidInput("for one conversation there are: read, publish.", field="scopes")
+        if isinstance(caller, SessionCaller) and not set(chosen) <= caller.scopes:
+            raise Unauthorized("a token reaches no further than the one that makes it.")
+        if not 0 < seconds <= LENT_SECONDS:
+            raise InvalidInput(f"seconds is more than 0, at most {LENT_SECONDS}.", field="seconds")
+        number = None if parent is None else number_of(parent)
+        if parent is not None and number is None:
+            raise NotFound("there is no such token.", token=parent[:64])
+        return await self._store.run(
+            Lend(
+                secret=f"tl_c_{secrets.token_urlsafe(BYTES)}",
+                session=session,
+                scope=authority.scope_of(caller),
+                where=where_of(where),
+                caller=caller,
+                name=_checked_name(name),
+                scopes=chosen,
+                seconds=seconds,
+                parent=number,
+            )
+        )
+
     async def recognise(self, secret: str) -> Bearer | None:
         """Whom a token makes of its bearer; None where it is unknown, expired or revoked."""
         if not secret or len(secret) > MAX_NAME:
@@ -306,17 +407,27 @@ class Tokens:
         return await self._store.read(ReadTokens(caller=controller, after=number, limit=size))
 
     async def revoke(self, token_id: str, *, caller: Caller = CONTROLLER) -> TokenState:
-        """End a token at once. Raises `NotFound`."""
-        controller = self._controller(caller)
+        """End a token at once; a session's caller those that were lent to one conversation.
+
+        Raises `NotFound`.
+        """
+        authority.unbound(caller)
+        revoker = caller if isinstance(caller, SessionCaller) else self._controller(caller)
         number = number_of(token_id)
         if number is None:
             raise NotFound("there is no such token.", token=token_id[:64])
-        return await self._store.run(Revoke(token=number, caller=controller))
+        return await self._store.run(Revoke(token=number, caller=revoker))
 
     def _controller(self, caller: Caller) -> Controller:
         authority.may_control(caller)
         assert isinstance(caller, Controller)
         return caller
+
+
+def _checked_name(name: str) -> str:
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidInput(f"a name has at most {MAX_NAME} printable characters.", field="name")
+    return name
 
 
 def _scopes(kind: TokenKind, asked: Iterable[str] | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent
 from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
@@ -44,6 +45,7 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LEASE,
     LINK,
     LOGIN,
     MEMBER,
@@ -51,6 +53,7 @@ from threadline.core.ports import (
     PARTICIPANT,
     RECORD,
     ROUTE,
+    RUN,
     SESSION,
     TOKEN,
     Noun,
@@ -122,6 +125,8 @@ _token = msgspec.json.Decoder(Token).decode
 _link = msgspec.json.Decoder(Link).decode
 _visitor = msgspec.json.Decoder(Visitor).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
+_lease = msgspec.json.Decoder(Lease).decode
+_run = msgspec.json.Decoder(Run).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -240,6 +245,8 @@ class Codec:
                 encode(_bare_delivery(value)).decode(),
             ),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
+            LEASE: lambda key, value: (key, encode(value).decode()),
+            RUN: lambda key, value: (*key, encode(value).decode()),
             LINK: lambda key, value: (
                 key,
                 value.hash,
@@ -281,6 +288,8 @@ class Codec:
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
+            LEASE: lambda row: (row[0], _lease(row[1])),
+            RUN: lambda row: ((row[0], row[1]), _run(row[2])),
             LINK: lambda row: (row[0], _link(row[1])),
             GUEST: lambda row: (row[0], _visitor(row[1])),
             LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),

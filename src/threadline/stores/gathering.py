@@ -10,19 +10,22 @@ from typing import Any
 
 import msgspec
 
-from threadline.core.ports import Story
+from threadline.core.ports import Story, Witness
 from threadline.stores.codec import Row, micros
 
 
 class Waiting:
-    """A story and where its answer goes."""
+    """A story and where its answer goes. `mark` is what a witness wants to know it by."""
 
-    __slots__ = ("answer", "future", "story")
+    __slots__ = ("answer", "future", "mark", "story")
 
-    def __init__(self, story: Story[Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, story: Story[Any], future: asyncio.Future[Any], witness: Witness | None = None
+    ) -> None:
         self.story = story
         self.future = future
         self.answer: Any = None
+        self.mark: Any = None if witness is None else witness.asked(story)
 
 
 def settle(items: Iterable[Waiting]) -> None:

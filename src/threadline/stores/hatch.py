@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from threadline.core.errors import StoreUnavailable, ThreadlineError
-from threadline.core.ports import EVERYTHING, Hit, Store, Story
+from threadline.core.ports import EVERYTHING, Hit, Store, Story, Witness
+from threadline.stores.statements import migrations
 
 T = TypeVar("T")
 
@@ -168,6 +169,13 @@ class HatchStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.schema = migrations("sqlite")[-1][0]
+        self.witness: Witness | None = None
+
+    @property
+    def broken(self) -> ThreadlineError | None:
+        """See `core.ports.Store.broken`."""
+        return None
 
     async def connect(self) -> HatchStore:
         """See whether somebody answers. Raises `StoreUnavailable`."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 import asyncpg
 
 from threadline.core.errors import OutcomeUnknown, StoreUnavailable, ThreadlineError
-from threadline.core.ports import Clock, Hit, Story
+from threadline.core.ports import Clock, Hit, Story, Witness
 from threadline.stores import findings
 from threadline.stores.codec import Codec, Row
 from threadline.stores.engine import Batch, Operation, Work
@@ -36,7 +36,7 @@ from threadline.stores.postgres_server import (
     is_verdict,
     prepare,
 )
-from threadline.stores.statements import statements, together
+from threadline.stores.statements import migrations, statements, together
 from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 
 T = TypeVar("T")
@@ -118,6 +118,8 @@ class PostgresStore:
         self._addresses: dict[str, int] = {}
         self._waiting: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
+        self.schema = migrations("postgres")[-1][0]
+        self.witness: Witness | None = None
         self.batches = 0
         self.batched = 0
         self._closed = False
@@ -154,7 +156,7 @@ class PostgresStore:
     def _submit(self, story: Story[Any]) -> Waiting:
         if self._closed:
             raise StoreUnavailable("the store was closed.")
-        item = Waiting(story, self._loop.create_future())
+        item = Waiting(story, self._loop.create_future(), self.witness)
         self._waiting.append(item)
         self._arrived.set()
         return item
@@ -169,10 +171,13 @@ class PostgresStore:
             while self._waiting and len(items) < BATCH:
                 items.append(self._waiting.popleft())
             for part in self._cut(items) if self._cut else [items]:
+                began = time.perf_counter_ns()
                 try:
                     await self._transact(part)
                 except Exception as error:
                     self._refuse(part, self._server.translated(error))
+                if self.witness is not None:
+                    self.witness.settled(part, time.perf_counter_ns() - began)
 
     async def _transact(self, items: list[Waiting]) -> None:
         """Run a batch until its outcome is known, then answer."""
@@ -309,6 +314,11 @@ class PostgresStore:
         if batch.conversations or batch.sessions:
             self._wakeups.ring(batch.conversations, batch.sessions)
             self._intercom.announce(batch.conversations, batch.sessions)
+
+    @property
+    def broken(self) -> ThreadlineError | None:
+        """See `core.ports.Store.broken`. A lost connection is made anew by the next write."""
+        return None
 
     # --- reading -----------------------------------------------------------------------------
 

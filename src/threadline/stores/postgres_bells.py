@@ -96,9 +96,14 @@ class Intercom:
 
     async def _listen(self) -> None:
         connection = await self._connect()
-        schema = await connection.fetchval("select current_schema()")
-        self._channel = f"threadline:{schema}".encode()[:63].decode(errors="ignore")
-        await connection.add_listener(self._channel, self._hear)
+        try:
+            schema = await connection.fetchval("select current_schema()")
+            self._channel = f"threadline:{schema}".encode()[:63].decode(errors="ignore")
+            await connection.add_listener(self._channel, self._hear)
+        except BaseException:
+            # Nobody else knows of it yet, also where the store is closed in this moment.
+            connection.terminate()
+            raise
         connection.add_termination_listener(lambda _: self._stirred.set())
         self._connection = connection
 

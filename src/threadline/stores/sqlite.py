@@ -14,6 +14,7 @@ import asyncio
 import errno
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,13 +32,13 @@ from threadline.core.errors import (
     StoreUnavailable,
     ThreadlineError,
 )
-from threadline.core.ports import Clock, Hit, Story
+from threadline.core.ports import Clock, Hit, Story, Witness
 from threadline.stores import findings
 from threadline.stores.codec import Codec, Row
 from threadline.stores.engine import Batch, Operation, Work
 from threadline.stores.gathering import Waiting, parked, settle
 from threadline.stores.rows import Cache
-from threadline.stores.statements import statements
+from threadline.stores.statements import migrations, statements
 from threadline.stores.wakeups import Behind, Doorbell, Pairs, Wakeups
 
 T = TypeVar("T")
@@ -120,6 +121,8 @@ class SqliteStore:
         self._flushing = False
         self._asked: deque[Waiting] = deque()
         self._asking = False
+        self.schema = migrations("sqlite")[-1][0]
+        self.witness: Witness | None = None
         self.batches = 0
         self.batched = 0
         self._closed = False
@@ -183,7 +186,7 @@ class SqliteStore:
     def _submit(self, story: Story[Any]) -> Waiting:
         if self._closed:
             raise StoreUnavailable("the store was closed.")
-        item = Waiting(story, self._loop.create_future())
+        item = Waiting(story, self._loop.create_future(), self.witness)
         self._waiting.append(item)
         if not self._flushing:
             # One token per turn of the loop: whoever is ready in this turn is in the batch.
@@ -206,6 +209,7 @@ class SqliteStore:
 
     def _transact(self, items: list[Waiting]) -> None:
         rung: tuple[set[int], set[int]] = (set(), set())
+        began = time.perf_counter_ns()
         try:
             if self._broken is not None:
                 raise self._broken
@@ -224,7 +228,8 @@ class SqliteStore:
                 return
             items[0].answer = self._park(items[0].story, error)
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._answer, items, *rung)
+            took = time.perf_counter_ns() - began
+            self._loop.call_soon_threadsafe(self._answer, items, *rung, took)
         if self._logged >= CHECKPOINT_PAGES:
             self._checkpoint()
 
@@ -297,10 +302,19 @@ class SqliteStore:
             return self._fault(second)
         return StoreUnavailable(f"the message was parked: {error}", parked=row[0])
 
-    def _answer(self, items: list[Waiting], conversations: set[int], sessions: set[int]) -> None:
+    def _answer(
+        self, items: list[Waiting], conversations: set[int], sessions: set[int], took: int
+    ) -> None:
         settle(items)
         if conversations or sessions:
             self._wakeups.ring(conversations, sessions)
+        if self.witness is not None:
+            self.witness.settled(items, took)
+
+    @property
+    def broken(self) -> ThreadlineError | None:
+        """See `core.ports.Store.broken`."""
+        return self._broken
 
     # --- reading -----------------------------------------------------------------------------
 

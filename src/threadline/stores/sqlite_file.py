@@ -78,6 +78,7 @@ async def open_sqlite(path: Path, key: bytes, **options: Any) -> SqliteStore:
         raise StoreUnavailable(f"{path} cannot be locked: {error}") from error
     try:
         _look_first(path)
+        _private(path)
         codec = Codec(key)
         store = SqliteStore(path, codec, **options)
         store.start(lambda connection: _prepare(connection, path, codec), lock.release)
@@ -88,6 +89,17 @@ async def open_sqlite(path: Path, key: bytes, **options: Any) -> SqliteStore:
         lock.release()
         raise translated(error) from error
     return store
+
+
+def _private(path: Path) -> None:
+    """Make the file for its owner only where it is not there; SQLite's log gets the same mode."""
+    if path.exists():
+        return
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(file, 0o600)
+    finally:
+        os.close(file)
 
 
 def _look_first(path: Path) -> None:
@@ -127,6 +139,7 @@ def _prepare(connection: apsw.Connection, path: Path, codec: Codec) -> None:
     if pending and version:
         copy = path.with_name(f"{path.name}.schema-{version}")
         copy.unlink(missing_ok=True)
+        _private(copy)
         connection.execute("vacuum into ?", (str(copy),))
     if pending:
         connection.execute("begin immediate")

@@ -117,6 +117,18 @@ def known_to(caller: Caller, ref: ConversationRef, where: Where) -> None:
         raise NotFound("there is no such conversation.")
 
 
+def within(caller: Caller, conversation: int) -> None:
+    """To a token of one conversation there is no other."""
+    if isinstance(caller, SessionCaller) and caller.conversation not in (None, conversation):
+        raise NotFound("there is no such conversation.")
+
+
+def unbound(caller: Caller) -> None:
+    """What reaches beyond one conversation is not for a token that is bound to one."""
+    if isinstance(caller, SessionCaller) and caller.conversation is not None:
+        raise Unauthorized("this token is for one conversation.")
+
+
 def scope_of(caller: Caller) -> str:
     """The scope names are looked up in."""
     match caller:

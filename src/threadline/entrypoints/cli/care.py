@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from threadline.entrypoints.cli.shown import (
 from threadline.entrypoints.shapes import plain, record_of
 
 if TYPE_CHECKING:
-    from threadline.entrypoints.cli.health import Report
+    from threadline.entrypoints.cli.report import Report
 
 
 def search(
@@ -91,20 +92,24 @@ def doctor(
     store: Store = None,
     as_json: Json = False,
 ) -> None:
-    """Examine the store and say what to do: damage, imports that hang, bindings to nobody.
+    """Find the likely mistakes and say what to do about each.
 
-    Reads every record once. Ends with 0 where all is well, 1 where something is to be done, 4 where
-    it cannot look because the store is not there or another process holds it.
+    Looks at settings and their spelling, files and who may read them, the disk, the port, limits,
+    the store and who holds it, damage, imports that hang, bindings to nobody, sessions that lag,
+    messages put aside. Reads every record once. Ends with 0 where all is well, with 1 where
+    something is to be done; a note is no fault.
 
       threadline doctor
       threadline doctor --repair
     """
-    from threadline.entrypoints.cli.health import Report, examine, outside
+    from threadline.entrypoints.cli.health import examine
+    from threadline.entrypoints.cli.report import Report
+    from threadline.entrypoints.cli.surroundings import surroundings
 
     def work() -> int:
         report = Report()
         settings = settings_of(store, scope, home)
-        outside(report, settings)
+        surroundings(report, settings, os.environ)
         asyncio.run(examine(report, settings, repair=repair))
         if as_json:
             write_json(report.plain())
@@ -122,6 +127,10 @@ def _tell(report: Report) -> None:
         console().print()
         say(f"{'DAMAGE' if finding.is_damage else 'To do'}: {inert(finding.what)}", "bold")
         say(f"  {inert(finding.advice)}")
+    for note in report.notes:
+        console().print()
+        say(f"Note: {inert(note.what)}")
+        say(f"  {inert(note.advice)}", "dim")
     if not report.findings:
         say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
     for sentence in report.repaired:

@@ -57,7 +57,9 @@ ADVICE = {
     "stale_token": "Import the file again; what is known already is skipped.",
     "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
+    "already_attached": "One at a time: two would answer everything twice.",
     "outcome_unknown": "Look whether it is there before you try again.",
+    "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
     "store_full": "Free some space and try again; nothing was half-written.",
     "store_damaged": "Restore a backup, or name the right file with --store.",
@@ -179,7 +181,7 @@ async def enter(
 
     With `hatch` the store of a running server is reached through the server.
     """
-    from threadline.app import Threadline
+    from threadline.app import Threadline, make_private
     from threadline.core.errors import ConfigError, StoreBusy, StoreUnavailable
 
     url = settings.url
@@ -190,6 +192,8 @@ async def enter(
             "with --store or THREADLINE_STORE.",
             store=url,
         )
+    if file is not None and make and file.parent == settings.folder:
+        make_private(settings.folder)
     until = time.monotonic() + patience
     while True:
         try:

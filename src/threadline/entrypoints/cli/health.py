@@ -1,106 +1,37 @@
-"""What `threadline doctor` looks at, and what it advises."""
+"""What `threadline doctor` looks at inside the store, and what it advises."""
 
 from __future__ import annotations
 
-import shutil
-import stat
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from threadline.config import Settings
-from threadline.core.errors import NotFound, SchemaNewer, SessionRetired, StoreDamaged, WrongKey
+from threadline.core.errors import (
+    ConfigError,
+    NotFound,
+    SchemaNewer,
+    SessionRetired,
+    StoreBusy,
+    StoreDamaged,
+    StoreUnavailable,
+    WrongKey,
+)
 from threadline.core.ids import number_of
 from threadline.core.model import Controller, Hydration
 from threadline.core.ports import PARKED, Changes, Loaded, Page, Story
-from threadline.entrypoints.cli.door import ADVICE, Exit, Line, enter, sqlite_file
-from threadline.entrypoints.cli.places import shown_url
+from threadline.entrypoints.cli.door import ADVICE, Line, enter, sqlite_file
+from threadline.entrypoints.cli.report import Report
 from threadline.entrypoints.cli.shown import at, how_many
+from threadline.entrypoints.cli.surroundings import ADMIN, leftover, names, port
 from threadline.flows.conversations import State
+from threadline.flows.search import Now
 from threadline.flows.upkeep import ReadDue
 
-LITTLE_SPACE = 256 * 1024 * 1024
-MIB = 1024 * 1024
 AT_MOST = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something worth knowing that needs nothing done."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something to be done, and what."""
-
-    what: str
-    advice: str
-    is_damage: bool = False
-
-
-@dataclass(slots=True)
-class Report:
-    """Everything that was found; of one sort at most `AT_MOST`."""
-
-    facts: list[Fact] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    repaired: list[str] = field(default_factory=list)
-    looked_at: int = 0
-
-    def fact(self, name: str, value: object) -> None:
-        """Note a fact."""
-        self.facts.append(Fact(name, str(value)))
-
-    def find(self, what: str, advice: str, *, is_damage: bool = False) -> None:
-        """Note a finding."""
-        self.findings.append(Finding(what, advice, is_damage))
-
-    @property
-    def code(self) -> Exit:
-        """What the command ends with."""
-        return Exit.REFUSED if self.findings else Exit.OK
-
-    def plain(self) -> dict[str, Any]:
-        """The report as JSON data."""
-        return {
-            "well": not self.findings,
-            "facts": {one.name: one.value for one in self.facts},
-            "findings": [asdict(one) for one in self.findings],
-            "repaired": self.repaired,
-            "conversations": self.looked_at,
-        }
-
-
-def outside(report: Report, settings: Settings) -> None:
-    """What can be seen without opening the store."""
-    report.fact("store", shown_url(settings.url))
-    report.fact("home", settings.folder)
-    report.fact("scope", settings.scope)
-    file = sqlite_file(settings.url)
-    if file is None:
-        return
-    if file.exists():
-        size = sum(one.stat().st_size for one in (file, Path(f"{file}-wal")) if one.exists())
-        report.fact("size", f"{size / MIB:,.1f} MiB")
-    folder = next((one for one in (file.parent, *file.parents) if one.is_dir()), None)
-    if folder is not None:
-        free = shutil.disk_usage(folder).free
-        report.fact("free space", f"{free / MIB:,.0f} MiB")
-        if free < LITTLE_SPACE:
-            report.find(
-                f"only {free / MIB:,.0f} MiB are free on the disk of {file}.",
-                "Free some space. A full disk refuses writes; nothing is half-written.",
-            )
-    key = Path(settings.key_file).expanduser() if settings.key_file else Path(f"{file}.key")
-    if key.exists():
-        report.fact("key", key)
-        if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            report.find(f"others may read the key {key}.", f"Run: chmod 600 {key}")
+FAR_BEHIND = 1_000
+SKEW = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +47,99 @@ class ReadParked(Story[list[tuple[datetime, str]]]):
 
 async def examine(report: Report, settings: Settings, *, repair: bool) -> None:
     """Open the store and look at what is in it. That it does not open is a finding, too."""
+    is_served = False
     try:
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings)
+            is_served = _served(report, tl.store)
             await _inside(report, Line(tl, settings), repair=repair)
+    except StoreBusy as error:
+        is_served = True
+        report.find(str(error), "Wait until it is done, or stop that process.")
+    except (StoreUnavailable, ConfigError) as error:
+        report.find(str(error), ADVICE.get(error.code, "Nothing was looked at in the store."))
     except (StoreDamaged, SchemaNewer, WrongKey) as error:
         report.find(
             str(error),
             ADVICE.get(error.code, "Nothing was looked at, and nothing was changed."),
             is_damage=isinstance(error, StoreDamaged),
         )
+    port(report, settings, is_served=is_served)
+    file = sqlite_file(settings.url)
+    if file is not None:
+        from threadline.stores.hatch import hatch_of
+
+        leftover(report, hatch_of(file), is_served=is_served, repair=repair)
+
+
+def _served(report: Report, store: object) -> bool:
+    """Whether a server of this store runs: then it is reached through that server."""
+    from threadline.stores.hatch import HatchStore
+
+    if not isinstance(store, HatchStore):
+        return False
+    report.fact("server", "runs on this store")
+    return True
 
 
 async def _inside(report: Report, line: Line, *, repair: bool) -> None:
     """Records, imports, bindings, messages that were put aside."""
+    await _clock(report, line)
+    await _administrator(report, line)
     await _damage(report, line)
     await _due(report, line, repair=repair)
     await _conversations(report, line, repair=repair)
+    await _counts(report, line)
     await _parked(report, line)
+
+
+async def _clock(report: Report, line: Line) -> None:
+    """Leases, expiry and the age of a message are judged by the store's clock."""
+    off = await line.tl.store.read(Now()) - datetime.now(UTC)
+    if abs(off) > SKEW:
+        word = "ahead of" if off > timedelta(0) else "behind"
+        report.find(
+            f"the database's clock is {abs(off).total_seconds():,.0f} seconds {word} this "
+            "machine's.",
+            "Let both follow the same time server (chrony, systemd-timesyncd).",
+        )
+
+
+async def _administrator(report: Report, line: Line) -> None:
+    """The administrator's token has to be one of this store."""
+    file = line.settings.folder / ADMIN
+    if not file.is_file():
+        return
+    if await line.tl.tokens.recognise(file.read_text("utf-8", "replace").strip()) is None:
+        report.find(
+            f"the token in {file} is not one of this store, or was revoked.",
+            "`threadline serve` writes a new one at its next start.",
+        )
+
+
+async def _counts(report: Report, line: Line) -> None:
+    """Who lags, what waits, what nobody reads."""
+    await line.tl.census.complete()
+    found = await line.tl.census.summary(caller=line.caller)
+    report.fact("records", f"{found.counts.records:,}")
+    report.fact("sessions", f"{found.counts.sessions:,}")
+    for one in found.lagging:
+        if one.behind >= FAR_BEHIND:
+            report.find(
+                f"{one.ref}: {one.session_id!r} is {one.behind:,} entries behind.",
+                "Its reader does not run, or never acknowledges. Start it; or "
+                f"`threadline leave {one.ref} {one.session_id}`, or ack where it should go on.",
+            )
+    if found.held:
+        report.note(
+            f"{how_many(found.held, 'message')} wait on the hold.",
+            "They are appended when the import is done, or what they wait for has come.",
+        )
+    if lost := found.deliveries.get("uncertain", 0):
+        report.find(
+            f"of {how_many(lost, 'message')} that sessions sent it is not known whether they came.",
+            "`threadline deliveries` lists them. Look whether they are there, then resend or drop.",
+        )
 
 
 async def _damage(report: Report, line: Line) -> None:
@@ -180,16 +186,25 @@ async def _due(report: Report, line: Line, *, repair: bool) -> None:
 async def _conversations(report: Report, line: Line, *, repair: bool) -> None:
     """Every conversation of every page: who it is bound to, what its history says."""
     after: str | None = ""
+    silent: list[str] = []
     while after is not None:
         page, after = await line.tl.conversations.page(after=after, limit=500, caller=line.caller)
         for state in page:
             report.looked_at += 1
+            if not state.members and state.next_sequence > 1:
+                silent.append(str(state.ref))
             if repair:
                 number = number_of(state.id)
                 assert number is not None
                 report.repaired += await line.tl.upkeep.reconcile(number)
             if len(report.findings) < 20 * AT_MOST:
                 await _look(report, line, state, line.caller)
+    if silent:
+        report.note(
+            f"{how_many(len(silent), 'conversation')} with messages and no reader: "
+            f"{names(silent)}.",
+            "They are kept. Let a session read one: threadline join REF SESSION",
+        )
 
 
 async def _look(report: Report, line: Line, state: State, caller: Controller) -> None:

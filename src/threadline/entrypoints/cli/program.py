@@ -10,6 +10,7 @@ import typer
 
 from threadline.entrypoints.cli import (
     appending,
+    attaching,
     care,
     importing,
     linking,
@@ -19,6 +20,7 @@ from threadline.entrypoints.cli import (
     serving,
     speaking,
     tailing,
+    telling,
 )
 from threadline.entrypoints.cli.door import Exit, complain
 
@@ -62,6 +64,7 @@ _add(
     join=readers.join,
     leave=readers.leave,
     tail=tailing.tail,
+    context=telling.context,
     ack=readers.ack,
 )
 _add(
@@ -72,6 +75,7 @@ _add(
     publish=saying.publish,
     send=saying.send,
     deliveries=saying.deliveries,
+    attach=attaching.attach,
 )
 _add("Serve", serve=serving.serve, link=linking.link)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")

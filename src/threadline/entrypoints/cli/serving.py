@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from threadline.config import Settings
 
 ADMIN = "admin.token"
+# Where the server of this home listens, as long as it does.
+ADDRESS = "server.url"
+FILES = 65_536
 
 
 def serve(
@@ -85,14 +88,18 @@ async def _serve(settings: Settings, as_json: bool) -> int:
 
     from threadline.entrypoints.http.buckets import GuestLimits
     from threadline.entrypoints.http.origins import checked_url
-    from threadline.entrypoints.http.server import ServerSettings, listening, served
+    from threadline.entrypoints.http.server import ServerSettings, heeding, listening, served
+    from threadline.entrypoints.logs import configure, logger
     from threadline.stores.hatch import Hatch, hatch_of
 
+    configure(level=settings.log_level, form=settings.log_format)
+    _raise_limit()
     named = tuple(one.strip() for one in settings.allowed_hosts.split(",") if one.strip())
     where = ServerSettings(
         host=settings.host,
         port=settings.port,
         allowed_hosts=named,
+        slow_reader_seconds=settings.slow_reader_seconds,
         public_url=checked_url(settings.public_url),
         guests=GuestLimits(
             entries=settings.guest_entries,
@@ -102,7 +109,7 @@ async def _serve(settings: Settings, as_json: bool) -> int:
             streams=settings.guest_streams,
         ),
     )
-    with listening(where) as sock:
+    with heeding() as asked, listening(where) as sock:
         where = replace(where, port=sock.getsockname()[1])
         async with AsyncExitStack() as stack:
             tl = await enter(stack, settings, make=True, indexing=True, patience=0.0, hatch=False)
@@ -113,11 +120,28 @@ async def _serve(settings: Settings, as_json: bool) -> int:
                 stack.push_async_callback(hatch.close)
             token = await _admin(tl, settings)
 
-            def started() -> None:
-                _announce(where.url, token, as_json)
+            address = settings.folder / ADDRESS
 
-            await served(tl, where, sock, started)
+            def started() -> None:
+                keep_secret(address, f"{where.url}\n")
+                stack.callback(address.unlink, missing_ok=True)
+                _announce(where.url, token, as_json)
+                log.info("server.started", url=where.url, store=tl.store.kind, pid=os.getpid())
+
+            log = logger("server")
+            await served(tl, where, sock, started, asked)
+        log.info("server.stopped")
     return Exit.OK
+
+
+def _raise_limit() -> None:
+    """Every stream is a file: take as many as the system allows, up to `FILES`."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _announce(url: str, token: Path, as_json: bool) -> None:
@@ -149,7 +173,9 @@ async def _admin(tl: Threadline, settings: Settings) -> Path:
 
 def keep_secret(file: Path, text: str) -> None:
     """Write a file that only its owner reads, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    from threadline.app import make_private
+
+    make_private(file.parent)
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as opened:
         opened.write(text)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
@@ -25,6 +26,7 @@ from litestar.params import SkipValidation
 
 from threadline.core.errors import CsrfMismatch, Unauthenticated, Unauthorized
 from threadline.core.model import AdapterCaller, Caller, Controller, Guest, SessionCaller
+from threadline.entrypoints.http import keys
 from threadline.flows.every import Flows
 from threadline.flows.tokens import Bearer
 
@@ -38,6 +40,8 @@ CONTROLLER = "controller"
 ADAPTER = "adapter"
 SESSION = "session"
 GUEST = "guest"
+# A session whose token is good in one conversation: let in only where a route says so.
+BOUND = "bound"
 CACHE_SECONDS = 0.5
 LOOK_SECONDS = 0.4
 CACHED = 10_000
@@ -49,9 +53,9 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
-def callers(*kinds: str) -> dict[str, Any]:
-    """The `opt` of a route: which kinds of caller it is for."""
-    return {"callers": kinds}
+def callers(*kinds: str, key: str | None = None) -> dict[str, Any]:
+    """The `opt` of a route: its kinds of caller, and what a key means to it (`keys`)."""
+    return {"callers": kinds, "key": key}
 
 
 def kind_of(caller: Caller) -> str:
@@ -62,7 +66,7 @@ def kind_of(caller: Caller) -> str:
         case AdapterCaller():
             return ADAPTER
         case SessionCaller():
-            return SESSION
+            return SESSION if caller.conversation is None else BOUND
         case Guest():
             return GUEST
 
@@ -210,7 +214,6 @@ async def provide_caller(request: Connection) -> Caller:
     return bearer.caller
 
 
-async def provide_line(request: Connection) -> Flows:
+async def provide_line(request: Request[Any, Any, Any]) -> Flows:
     """The flows, for handlers."""
-    line: Flows = request.app.state.line
-    return line
+    return await keys.line_of(request, request.app.state.line)

@@ -151,6 +151,12 @@ class InboundBody(MessageBody, kw_only=True):
     same_as: tuple[PlaceBody, ...] = ()
 
 
+class BatchBody(Body):
+    """Several messages, each with an answer or an error of its own, whatever one of them is."""
+
+    messages: list[Any]
+
+
 def scoped(caller: Caller, scope_id: str | None) -> Caller:
     """The same controller in one of the scopes it has."""
     if scope_id is None or not isinstance(caller, Controller):

@@ -15,6 +15,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.errors import InvalidInput, Limited
 from threadline.core.model import Guest
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     GUEST,
     GUEST_COOKIE,
@@ -30,6 +31,7 @@ from threadline.entrypoints.http.auth import (
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.buckets import Buckets, address_of
 from threadline.entrypoints.http.conversations import Answer, transcript_of
+from threadline.entrypoints.http.keys import OWN
 from threadline.entrypoints.http.origins import is_secure
 from threadline.entrypoints.http.streams import Events, place_in, record_event
 from threadline.entrypoints.shapes import plain, record_of
@@ -64,7 +66,13 @@ class EnterBody(Body):
     name: str
 
 
-@post(PATH + "/{link:str}", status_code=200, opt=callers(OPEN), response_headers=PRIVATE)
+@post(
+    PATH + "/{link:str}",
+    status_code=200,
+    opt=callers(OPEN, key=OWN),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.InRoom),
+)
 async def enter(
     link: FromPath[str],
     data: JSONBody[EnterBody],
@@ -93,7 +101,12 @@ async def enter(
     return response
 
 
-@get(PATH + "/me", opt=callers(GUEST), response_headers=PRIVATE)
+@get(
+    PATH + "/me",
+    opt=callers(GUEST),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.InRoom),
+)
 async def me(request: Request[Any, Any, Any], line: Line) -> Answer:
     """The guest behind the cookie, and its room."""
     counted(request)
@@ -101,7 +114,13 @@ async def me(request: Request[Any, Any, Any], line: Line) -> Answer:
     return guest_of(await line.guests.show(shown.secret))
 
 
-@delete(PATH + "/me", status_code=200, opt=callers(GUEST), response_headers=PRIVATE)
+@delete(
+    PATH + "/me",
+    status_code=200,
+    opt=callers(GUEST),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Over),
+)
 async def leave(request: Request[Any, Any, Any], line: Line, caller: Asker) -> Response[Answer]:
     """Leave the room, and give up the name."""
     counted(request)
@@ -112,7 +131,12 @@ async def leave(request: Request[Any, Any, Any], line: Line, caller: Asker) -> R
     return response
 
 
-@get(PATH + "/messages", opt=callers(GUEST), response_headers=PRIVATE)
+@get(
+    PATH + "/messages",
+    opt=callers(GUEST),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Transcript),
+)
 async def messages(
     request: Request[Any, Any, Any],
     line: Line,
@@ -128,7 +152,7 @@ async def messages(
     page = await line.guests.transcript(
         after=after, before=before, order=order, limit=limit, view=view, caller=caller
     )
-    return transcript_of(page)
+    return transcript_of(page, folded=view == "messages")
 
 
 class SayBody(Body):
@@ -142,7 +166,13 @@ class SayBody(Body):
     reply_to: int | str | None = None
 
 
-@post(PATH + "/messages", status_code=200, opt=callers(GUEST), response_headers=PRIVATE)
+@post(
+    PATH + "/messages",
+    status_code=200,
+    opt=callers(GUEST, key=OWN),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Said),
+)
 async def say(
     data: JSONBody[SayBody], request: Request[Any, Any, Any], line: Line, caller: Asker
 ) -> Answer:

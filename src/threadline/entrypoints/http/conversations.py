@@ -9,11 +9,21 @@ import msgspec
 from litestar import Request, get, patch, post
 from litestar.params import FromQuery, JSONBody, PathParameter
 
-from threadline.core.errors import InvalidInput
+from threadline.core.errors import HydrationConflict, InvalidInput
 from threadline.core.model import AdapterCaller, SessionCaller
 from threadline.core.rules.binding import KEEP
-from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http import answers
+from threadline.entrypoints.http.auth import (
+    ADAPTER,
+    BOUND,
+    CONTROLLER,
+    SESSION,
+    Asker,
+    Line,
+    callers,
+)
 from threadline.entrypoints.http.bodies import Body, ConversationBody, MessageBody, scoped
+from threadline.entrypoints.http.keys import named, repeated
 from threadline.entrypoints.shapes import plain, record_of, taken_of
 from threadline.flows.conversations import State, TranscriptPage
 
@@ -26,7 +36,12 @@ def conversation_of(state: State) -> Answer:
     return {**plain(state), "head": state.head}
 
 
-@post("/v1/conversations", status_code=200, opt=callers(CONTROLLER, ADAPTER))
+@post(
+    "/v1/conversations",
+    status_code=200,
+    opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Conversation),
+)
 async def ensure(data: JSONBody[ConversationBody], line: Line, caller: Asker) -> Answer:
     """Make a conversation known, or find it."""
     ref = data.ref(caller)
@@ -36,7 +51,7 @@ async def ensure(data: JSONBody[ConversationBody], line: Line, caller: Asker) ->
     return conversation_of(state)
 
 
-@get("/v1/conversations", opt=callers(CONTROLLER))
+@get("/v1/conversations", opt=callers(CONTROLLER), responses=answers.shown(answers.Conversations))
 async def page(
     line: Line,
     caller: Asker,
@@ -54,7 +69,11 @@ async def page(
     return {"conversations": [conversation_of(one) for one in states], "next": following}
 
 
-@get("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER, SESSION))
+@get(
+    "/v1/conversations/{conversation:str}",
+    opt=callers(CONTROLLER, ADAPTER, SESSION, BOUND),
+    responses=answers.shown(answers.Conversation),
+)
 async def show(conversation: Id, line: Line, caller: Asker) -> Answer:
     """One conversation with its counters."""
     return conversation_of(await line.conversations.show(conversation, caller=caller))
@@ -69,7 +88,11 @@ class ChangeBody(Body):
     max_age: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
-@patch("/v1/conversations/{conversation:str}", opt=callers(CONTROLLER, ADAPTER))
+@patch(
+    "/v1/conversations/{conversation:str}",
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Conversation),
+)
 async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, caller: Asker) -> Answer:
     """Change title, metadata or retention."""
     age: Any = data.max_age
@@ -90,8 +113,8 @@ async def change(conversation: Id, data: JSONBody[ChangeBody], line: Line, calle
     return conversation_of(state)
 
 
-def transcript_of(page: TranscriptPage) -> Answer:
-    """A page of a transcript."""
+def transcript_of(page: TranscriptPage, *, folded: bool = False) -> Answer:
+    """A page of a transcript; with the messages where they were asked for, also where none is."""
     found: Answer = {
         "conversation": page.conversation,
         "ref": plain(page.ref),
@@ -102,14 +125,18 @@ def transcript_of(page: TranscriptPage) -> Answer:
         "earliest": page.earliest,
         "next": page.next,
     }
-    if page.messages:
+    if folded:
         found["messages"] = [
             {**plain(one), "record": record_of(one.record)} for one in page.messages
         ]
     return found
 
 
-@get("/v1/conversations/{conversation:str}/transcript", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/conversations/{conversation:str}/transcript",
+    opt=callers(CONTROLLER, SESSION, BOUND),
+    responses=answers.shown(answers.Transcript),
+)
 async def transcript(
     conversation: Id,
     line: Line,
@@ -135,7 +162,8 @@ async def transcript(
             view=view,
             session=session,
             caller=caller,
-        )
+        ),
+        folded=view == "messages",
     )
 
 
@@ -143,13 +171,15 @@ async def transcript(
     "/v1/conversations/{conversation:str}/transcript",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Taken),
 )
 async def append(
     conversation: Id, data: JSONBody[MessageBody], line: Line, caller: Asker
 ) -> Answer:
     """Append one message as the caller says it."""
     state = await line.conversations.show(conversation, caller=caller)
-    taken = await line.inbound.append(data.message(state.ref), caller=caller)
+    message = named(line, data.message(state.ref))
+    taken = await line.inbound.append(message, caller=caller)
     return taken_of(taken)
 
 
@@ -167,6 +197,7 @@ class WindowBody(Body):
     "/v1/conversations/{conversation:str}/hydration",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Window),
 )
 async def hydrate(
     conversation: Id,
@@ -189,16 +220,20 @@ async def hydrate(
         }
     if data.token is None:
         raise InvalidInput(f"{data.action} needs the window's token.", field="token")
-    if data.action == "complete":
-        ended = await line.hydration.complete(
-            conversation, data.token, metadata=data.metadata, caller=caller
-        )
-    elif data.action == "fail":
-        ended = await line.hydration.fail(
-            conversation, data.token, data.reason, metadata=data.metadata, caller=caller
-        )
-    else:
-        raise InvalidInput("action is one of: begin, complete, fail.", field="action")
+    about: Any = {"metadata": data.metadata, "caller": caller}
+    try:
+        if data.action == "complete":
+            ended = await line.hydration.complete(conversation, data.token, **about)
+        elif data.action == "fail":
+            ended = await line.hydration.fail(conversation, data.token, data.reason, **about)
+        else:
+            raise InvalidInput("action is one of: begin, complete, fail.", field="action")
+    except HydrationConflict:
+        if not repeated(line):
+            raise
+        # Closed under this key before: what became of it is the answer.
+        state = await line.conversations.show(conversation, caller=caller)
+        return {"hydration": state.hydration.value, "reason": state.reason}
     return {"hydration": ended.hydration.value, "reason": ended.reason}
 
 
@@ -220,11 +255,12 @@ class HistoryBody(Body):
     "/v1/conversations/{conversation:str}/hydration/records",
     status_code=200,
     opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Results),
 )
 async def bring(conversation: Id, data: JSONBody[HistoryBody], line: Line, caller: Asker) -> Answer:
     """Bring a part of the history into the open window; known ids are skipped."""
     state = await line.conversations.show(conversation, caller=caller)
-    messages = [one.message(state.ref) for one in data.records]
+    messages = [named(line, one.message(state.ref), n) for n, one in enumerate(data.records)]
     taken = await line.hydration.records(conversation, data.token, messages, caller=caller)
     return {"results": [taken_of(one) for one in taken]}
 

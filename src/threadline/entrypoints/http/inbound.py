@@ -10,9 +10,11 @@ from litestar.params import JSONBody
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import AdapterCaller, InboundMessage
 from threadline.core.recording import Taken
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import ADAPTER, Asker, Line, callers
 from threadline.entrypoints.http.bodies import InboundBody, converted
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.keys import named
 from threadline.entrypoints.shapes import plain, taken_of
 
 AT_ONCE = 1_000
@@ -45,7 +47,15 @@ NOTHING: Answer = {
 }
 
 
-@post("/v1/inbound", status_code=200, opt=callers(ADAPTER))
+BODY = {"anyOf": [{"$ref": f"#/components/schemas/{one}"} for one in ("InboundBody", "BatchBody")]}
+
+
+@post(
+    "/v1/inbound",
+    status_code=200,
+    opt={**callers(ADAPTER), "body": BODY},
+    responses=answers.shown(answers.TAKEN),
+)
 async def receive(data: JSONBody[dict[str, Any]], line: Line, caller: Asker) -> Answer:
     """Take what was heard: durable, held or known already when this answers.
 
@@ -54,7 +64,8 @@ async def receive(data: JSONBody[dict[str, Any]], line: Line, caller: Asker) -> 
     """
     assert isinstance(caller, AdapterCaller)
     if "messages" not in data:
-        taken = await line.inbound.receive(message_of(data, caller), caller=caller)
+        message = named(line, message_of(data, caller))
+        taken = await line.inbound.receive(message, caller=caller)
         return taken_of(taken)
     if set(data) != {"messages"} or not isinstance(data["messages"], list):
         raise InvalidInput('a batch is {"messages": [...]} and nothing beside it.')
@@ -62,9 +73,9 @@ async def receive(data: JSONBody[dict[str, Any]], line: Line, caller: Asker) -> 
     if len(items) > AT_ONCE:
         raise InvalidInput(f"a batch has at most {AT_ONCE} messages.", limit=AT_ONCE)
     read: list[InboundMessage | ThreadlineError] = []
-    for item in items:
+    for number, item in enumerate(items):
         try:
-            read.append(message_of(item, caller))
+            read.append(named(line, message_of(item, caller), number))
         except ThreadlineError as refusal:
             read.append(refusal)
     good = [one for one in read if isinstance(one, InboundMessage)]

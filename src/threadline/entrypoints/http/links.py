@@ -9,6 +9,7 @@ from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.model import BackfillPolicy
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     PRIVATE,
@@ -19,6 +20,7 @@ from threadline.entrypoints.http.auth import (
 )
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.http.keys import ONCE
 from threadline.entrypoints.http.origins import own_url
 from threadline.entrypoints.shapes import plain
 from threadline.flows.links import LinkState
@@ -42,7 +44,13 @@ class LinkBody(Body):
     expires_at: datetime | None = None
 
 
-@post(ROOT, status_code=200, opt=callers(CONTROLLER), response_headers=PRIVATE)
+@post(
+    ROOT,
+    status_code=200,
+    opt=callers(CONTROLLER, key=ONCE),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.MadeLink),
+)
 async def create(
     conversation: Id,
     data: JSONBody[LinkBody],
@@ -63,7 +71,7 @@ async def create(
     return {**link_of(made), "url_path": path, "url": own_url(request) + path}
 
 
-@get(ROOT, opt=callers(CONTROLLER))
+@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(answers.Links))
 async def page(
     conversation: Id,
     line: Line,
@@ -76,7 +84,12 @@ async def page(
     return {"links": [link_of(one) for one in found], "next": following}
 
 
-@delete("/v1/links/{link:str}", status_code=200, opt=callers(CONTROLLER))
+@delete(
+    "/v1/links/{link:str}",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Link),
+)
 async def revoke(
     link: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker
 ) -> Answer:

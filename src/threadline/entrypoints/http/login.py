@@ -12,6 +12,7 @@ from litestar.params import JSONBody
 
 from threadline.core.errors import Unauthenticated
 from threadline.core.model import Controller
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     OPEN,
@@ -26,6 +27,7 @@ from threadline.entrypoints.http.auth import (
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.buckets import Buckets, address_of
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.keys import OWN
 from threadline.entrypoints.http.origins import is_secure
 from threadline.entrypoints.shapes import plain
 from threadline.flows.tokens import Bearer
@@ -50,7 +52,13 @@ class LoginBody(Body):
     token: str
 
 
-@post(PATH, status_code=200, opt=callers(OPEN), response_headers=PRIVATE)
+@post(
+    PATH,
+    status_code=200,
+    opt=callers(OPEN, key=OWN),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Login),
+)
 async def log_in(
     data: JSONBody[LoginBody], request: Request[Any, Any, Any], line: Line
 ) -> Response[Answer]:
@@ -76,14 +84,22 @@ async def log_in(
     return response
 
 
-@get(PATH, opt=callers(CONTROLLER), response_headers=PRIVATE)
+@get(
+    PATH, opt=callers(CONTROLLER), response_headers=PRIVATE, responses=answers.shown(answers.Login)
+)
 async def who(request: Request[Any, Any, Any]) -> Answer:
     """The login there is."""
     bearer: Bearer = request.state.bearer
     return login_of(bearer)
 
 
-@delete(PATH, status_code=200, opt=callers(CONTROLLER), response_headers=PRIVATE)
+@delete(
+    PATH,
+    status_code=200,
+    opt=callers(CONTROLLER),
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Over),
+)
 async def log_out(request: Request[Any, Any, Any], line: Line) -> Response[Answer]:
     """End the login; its streams are cut within a second, its token stays as it is."""
     shown = credential_of(request)

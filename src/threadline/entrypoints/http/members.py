@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 from litestar import delete, get, patch, post, put
-from litestar.params import FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
 from threadline.core.model import Policy, Reason
 from threadline.core.rules.binding import KEEP
-from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http import answers
+from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.shapes import handed_of, plain
@@ -54,7 +55,7 @@ def backfill_of(page: Backfill) -> Answer:
     }
 
 
-@get(ROOT, opt=callers(CONTROLLER))
+@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(answers.Members))
 async def page(
     conversation: Id,
     line: Line,
@@ -78,9 +79,9 @@ class JoinBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(ONE, opt=callers(CONTROLLER))
+@put(ONE, opt=callers(CONTROLLER), responses=answers.shown(answers.Member))
 async def join(
-    conversation: Id, session: FromQuery[str], data: JSONBody[JoinBody], line: Line, caller: Asker
+    conversation: Id, session: FromPath[str], data: JSONBody[JoinBody], line: Line, caller: Asker
 ) -> Answer:
     """Make a session a member; an unknown session is created."""
     if Reason.of(data.reason) is not Reason.MANUAL:
@@ -107,10 +108,10 @@ class OverrideBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@patch(ONE, opt=callers(CONTROLLER))
+@patch(ONE, opt=callers(CONTROLLER), responses=answers.shown(answers.Member))
 async def override(
     conversation: Id,
-    session: FromQuery[str],
+    session: FromPath[str],
     data: JSONBody[OverrideBody],
     line: Line,
     caller: Asker,
@@ -128,10 +129,12 @@ async def override(
     return member_of(member)
 
 
-@delete(ONE, status_code=200, opt=callers(CONTROLLER, SESSION))
+@delete(
+    ONE, status_code=200, opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Member)
+)
 async def leave(
     conversation: Id,
-    session: FromQuery[str],
+    session: FromPath[str],
     line: Line,
     caller: Asker,
     reason: FromQuery[str | None] = None,
@@ -144,16 +147,20 @@ async def leave(
     return member_of(member)
 
 
-@get(ONE, opt=callers(CONTROLLER, SESSION))
-async def show(conversation: Id, session: FromQuery[str], line: Line, caller: Asker) -> Answer:
+@get(ONE, opt=callers(CONTROLLER, SESSION, BOUND), responses=answers.shown(answers.Member))
+async def show(conversation: Id, session: FromPath[str], line: Line, caller: Asker) -> Answer:
     """One membership."""
     return member_of(await line.members.show(conversation, session, caller=caller))
 
 
-@get(ONE + "/backfill", opt=callers(CONTROLLER, SESSION))
+@get(
+    ONE + "/backfill",
+    opt=callers(CONTROLLER, SESSION, BOUND),
+    responses=answers.shown(answers.Backfill),
+)
 async def backfill(
     conversation: Id,
-    session: FromQuery[str],
+    session: FromPath[str],
     line: Line,
     caller: Asker,
     limit: FromQuery[int | None] = None,
@@ -171,9 +178,14 @@ class AckBody(Body):
     sequence: int
 
 
-@post(ONE + "/ack", status_code=200, opt=callers(CONTROLLER, SESSION))
+@post(
+    ONE + "/ack",
+    status_code=200,
+    opt=callers(CONTROLLER, SESSION, BOUND),
+    responses=answers.shown(answers.Cursor),
+)
 async def ack(
-    conversation: Id, session: FromQuery[str], data: JSONBody[AckBody], line: Line, caller: Asker
+    conversation: Id, session: FromPath[str], data: JSONBody[AckBody], line: Line, caller: Asker
 ) -> Answer:
     """Move the cursor forward; under it nothing happens."""
     member = await line.replay.ack(conversation, session, data.sequence, caller=caller)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from threadline.core.errors import ConfigError, ThreadlineError
+from threadline.entrypoints.http.problems import refuse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
@@ -110,7 +110,7 @@ class Origins:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or answer with a problem."""
         if scope["type"] == ScopeType.HTTP and (refusal := self._refusal(scope)) is not None:
-            await _refuse(send, refusal)
+            await refuse(send, refusal)
             return
         await self._app(scope, receive, send)
 
@@ -158,22 +158,3 @@ def _is_visit(method: str, fetch: dict[bytes, bytes]) -> bool:
         and fetch.get(b"sec-fetch-mode") == b"navigate"
         and fetch.get(b"sec-fetch-dest") == b"document"
     )
-
-
-async def _refuse(send: Any, error: ThreadlineError) -> None:
-    body = msgspec.json.encode(
-        {
-            "type": f"/docs#error-{error.code}",
-            "title": (type(error).__doc__ or "").strip(),
-            "status": error.status,
-            "detail": str(error),
-            "code": error.code,
-            "facts": {},
-        }
-    )
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -6,9 +6,9 @@ where the reference page explains it.
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
+import msgspec
 from litestar import Request, Response
 from litestar.exceptions import (
     ClientException,
@@ -26,10 +26,13 @@ from threadline.core.errors import (
     TooLarge,
     Unauthenticated,
 )
+from threadline.entrypoints.logs import logger, told
 from threadline.entrypoints.shapes import plain
 
 MEDIA_TYPE = "application/problem+json"
 PAGE = "/docs#error-"
+
+_log = logger("server")
 
 
 class MethodNotAllowed(InvalidInput):
@@ -42,23 +45,38 @@ class Defect(ThreadlineError):
     """This is a defect of threadline; the server's log says more."""
 
 
-def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
-    """The answer that says what was refused and why."""
-    title = (type(error).__doc__ or "").strip().split("\n")[0]
-    body = {
+def problem_of(error: ThreadlineError) -> dict[str, Any]:
+    """A refusal as data."""
+    return {
         "type": PAGE + error.code,
-        "title": title,
+        "title": (type(error).__doc__ or "").strip().split("\n")[0],
         "status": error.status,
         "detail": str(error),
         "code": error.code,
         "facts": plain(error.facts),
     }
+
+
+def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
+    """The answer that says what was refused and why."""
+    body = problem_of(error)
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
     if error.status == 503:
         headers["Retry-After"] = "1"
     if error.status == 429 and "retry_after" in error.facts:
         headers["Retry-After"] = str(error.facts["retry_after"])
     return Response(body, status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+async def refuse(send: Any, error: ThreadlineError) -> None:
+    """Refuse before the application has seen the request."""
+    body = msgspec.json.encode(problem_of(error))
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _ours(_: Request[Any, Any, Any], error: ThreadlineError) -> Response[dict[str, Any]]:
@@ -98,11 +116,7 @@ def _about(error: ValidationException) -> str:
 
 def _defect(_: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """What nobody expected: where it happened is logged, never what was said or who asked."""
-    import structlog
-
-    frames = traceback.extract_tb(error.__traceback__)
-    at = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[-8:]]
-    structlog.get_logger("threadline").error("defect", error=type(error).__name__, at=at)
+    _log.error("defect", **told(error))
     return problem(Defect())
 
 

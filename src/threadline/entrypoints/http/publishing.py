@@ -10,19 +10,15 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
-from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http import answers
+from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import AttachmentBody, Body, attachments_of
 from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.http.keys import HEADER, OWN
 from threadline.entrypoints.shapes import plain
 from threadline.flows.deliveries import DeliveryStatus
 
-Key = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key",
-        description="With it the same words are said once, for 30 days.",
-    ),
-]
+Key = Annotated[str | None, HeaderParameter(name=HEADER)]
 OPEN = (DeliveryState.PENDING, DeliveryState.SENDING)
 
 
@@ -82,7 +78,8 @@ def _answer(sent: DeliveryStatus, wait: float | bool | None) -> Response[Answer]
 @post(
     "/v1/conversations/{conversation:str}/messages",
     status_code=202,
-    opt=callers(CONTROLLER, SESSION),
+    opt=callers(CONTROLLER, SESSION, BOUND, key=OWN),
+    responses=answers.shown(answers.Delivery, 200, 202),
 )
 async def publish(
     conversation: Id, data: JSONBody[WordsBody], line: Line, caller: Asker, key: Key = None
@@ -106,7 +103,12 @@ async def publish(
     return _answer(sent, data.wait)
 
 
-@post("/v1/send", status_code=202, opt=callers(CONTROLLER, SESSION))
+@post(
+    "/v1/send",
+    status_code=202,
+    opt=callers(CONTROLLER, SESSION, key=OWN),
+    responses=answers.shown(answers.Delivery, 200, 202),
+)
 async def send(
     data: JSONBody[SendBody], line: Line, caller: Asker, key: Key = None
 ) -> Response[Answer]:
@@ -125,7 +127,11 @@ async def send(
     return _answer(sent, data.wait)
 
 
-@get("/v1/deliveries", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/deliveries",
+    opt=callers(CONTROLLER, SESSION, BOUND),
+    responses=answers.shown(answers.Deliveries),
+)
 async def page(
     line: Line,
     caller: Asker,
@@ -141,7 +147,11 @@ async def page(
     return dict(plain(found))
 
 
-@get("/v1/deliveries/{delivery:str}", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/deliveries/{delivery:str}",
+    opt=callers(CONTROLLER, SESSION, BOUND),
+    responses=answers.shown(answers.Delivery),
+)
 async def show(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
     """One delivery with its state and its reason."""
     return dict(plain(await line.deliveries.show(delivery, caller=caller)))

@@ -6,12 +6,13 @@ from litestar import get
 from litestar.params import FromQuery
 
 from threadline.core.model import SessionCaller
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.conversations import Answer
 from threadline.entrypoints.shapes import plain, record_of
 
 
-@get("/v1/search", opt=callers(CONTROLLER, SESSION))
+@get("/v1/search", opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Hits))
 async def find(
     line: Line,
     caller: Asker,

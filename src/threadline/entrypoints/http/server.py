@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -18,13 +20,20 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp
 
 from threadline.core.errors import ConfigError
+from threadline.core.ports import Outcome
 from threadline.entrypoints.http import (
+    asked,
+    attaching,
     auth,
     chat,
+    context,
     conversations,
+    document,
+    health,
     inbound,
     links,
     login,
+    me,
     members,
     origins,
     page,
@@ -36,12 +45,18 @@ from threadline.entrypoints.http import (
     tokens,
 )
 from threadline.entrypoints.http.buckets import Buckets, GuestLimits
-from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Hurried
+from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Segments, hurried
+from threadline.entrypoints.http.loops import LONGEST_PAUSE, Pulse, every, kept
+from threadline.entrypoints.http.metrics import Metrics
 from threadline.entrypoints.http.problems import HANDLERS
+from threadline.entrypoints.http.requests import Requests
+from threadline.entrypoints.http.tracing import Tracing
+from threadline.entrypoints.logs import logger
 from threadline.flows.every import Flows
 
 MODULES: tuple[Any, ...] = (
     conversations,
+    context,
     members,
     speakers,
     sessions,
@@ -50,6 +65,9 @@ MODULES: tuple[Any, ...] = (
     searching,
     streams,
     tokens,
+    me,
+    attaching,
+    health,
     links,
     chat,
     login,
@@ -59,18 +77,28 @@ MODULES: tuple[Any, ...] = (
 Loop = Callable[[Flows, asyncio.Event], Coroutine[Any, Any, None]]
 
 UPKEEP_SECONDS = 30.0
-GOODBYE_SECONDS = 8
-CONNECTIONS = 4_000
+# Together under the ten seconds after which a supervisor loses its patience.
+GOODBYE_SECONDS = 6
+LOOP_SECONDS = 2.0
+
+_log = logger("server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Where the server listens. `allowed_hosts` are further names it may be called by, `public_url`
-    is where people reach it where that is another place, such as a proxy with a certificate."""
+    is where people reach it where that is another place, such as a proxy with a certificate.
+
+    A client has `header_seconds` for the head of a request and `body_seconds` for its body; one
+    that does not read what it is sent for `slow_reader_seconds` is cut.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     allowed_hosts: tuple[str, ...] = field(default=())
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    slow_reader_seconds: float = 30.0
     public_url: str = ""
     guests: GuestLimits = field(default_factory=GuestLimits)
 
@@ -92,56 +120,76 @@ class ServerSettings:
         )
 
 
-@get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
-async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """The API as an OpenAPI 3.1 document."""
-    return request.app.openapi_schema.to_schema()
-
-
 async def upkeep(line: Flows, stopping: asyncio.Event) -> None:
     """Tidy from time to time: windows, expired bindings, floors, keys."""
-    while not stopping.is_set():
-        await line.upkeep.round()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), UPKEEP_SECONDS)
+    await every(UPKEEP_SECONDS, stopping, line.upkeep.round)
 
 
-async def doorman(app: Litestar) -> None:
-    """Cut the streams of tokens that were revoked."""
-    while not app.state.stopping.is_set():
-        await app.state.doorman.look()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(app.state.stopping.wait(), auth.LOOK_SECONDS)
+class Witness:
+    """Counts and traces what the store commits, whichever way it came in."""
+
+    def __init__(self, metrics: Metrics, tracing: Tracing) -> None:
+        self.asked = tracing.asked
+        self._metrics = metrics
+        self._tracing = tracing
+
+    def settled(self, outcomes: Sequence[Outcome], nanoseconds: int) -> None:
+        """See `core.ports.Witness.settled`."""
+        self._metrics.settled(outcomes, nanoseconds)
+        if self._tracing.active:
+            self._tracing.settled(outcomes, nanoseconds)
 
 
-def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
-    """The application on an open store."""
-    routes = [openapi, *(route for module in MODULES for route in module.ROUTES)]
+def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None = None) -> Litestar:
+    """The application on an open store. `tracing` is what OpenTelemetry is configured for."""
+    routes = [document.openapi, *(route for module in MODULES for route in module.ROUTES)]
     loops: list[Loop] = [upkeep]
     for module in MODULES:
         loops += getattr(module, "LOOPS", [])
+    metrics = Metrics(line.store.kind)
+    metrics.state(line.census)
+    tracing = tracing or Tracing()
 
     @contextlib.asynccontextmanager
     async def living(app: Litestar) -> AsyncIterator[None]:
-        app.state.stopping = asyncio.Event()
-        app.state.tasks = [
-            asyncio.create_task(loop(line, app.state.stopping), name=loop.__name__)
-            for loop in loops
-        ]
-        app.state.tasks.append(asyncio.create_task(doorman(app), name="doorman"))
+        stopping = app.state.stopping = asyncio.Event()
+
+        async def doorman() -> None:
+            """Cut the streams of tokens that were revoked."""
+            await every(auth.LOOK_SECONDS, stopping, app.state.doorman.look)
+
+        running: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            loop.__name__: functools.partial(loop, line, stopping) for loop in loops
+        }
+        running["doorman"] = doorman
+        for name, work in running.items():
+            pulse = Pulse(name, metrics)
+            app.state.pulses.append(pulse)
+            # A token revoked while the store was away is to be noticed as soon as it is back.
+            longest = 1.0 if work is doorman else LONGEST_PAUSE
+            keeping = kept(pulse, work, stopping, longest=longest)
+            app.state.tasks.append(asyncio.create_task(keeping, name=name))
+        line.store.witness = Witness(metrics, tracing)
         try:
             yield
         finally:
-            app.state.stopping.set()
+            stopping.set()
+            line.store.witness = None
+            _, late = await asyncio.wait(app.state.tasks, timeout=LOOP_SECONDS)
+            for task in late:
+                _log.warning("loop.late", loop=task.get_name())
+                task.cancel()
             await asyncio.gather(*app.state.tasks, return_exceptions=True)
 
     app = Litestar(
         routes,
-        guards=[auth.guard],
+        guards=[auth.guard, asked.guard],
         dependencies={
             "line": Provide(auth.provide_line),
             "caller": Provide(auth.provide_caller),
         },
+        middleware=[Segments],
+        request_class=asked.Asked,
         exception_handlers=HANDLERS,
         lifespan=[living],
         request_max_body_size=BODY_BYTES,
@@ -161,16 +209,31 @@ def make_app(line: Flows, *, settings: ServerSettings) -> Litestar:
         logging_config=None,
     )
     app.state.line = line
+    app.state.parameters = asked.parameters(app)
     app.state.settings = settings
     app.state.doorman = auth.Doorman(line)
     app.state.buckets = Buckets(settings.guests)
     app.state.streams = app.state.slow_readers = 0
+    app.state.metrics = metrics
+    app.state.tracing = tracing
+    app.state.readiness = health.Readiness(line)
+    app.state.pulses, app.state.tasks = [], []
+    metrics.follow("streams", "Streams that are open.", lambda: float(app.state.streams))
+    metrics.follow(
+        "slow_readers", "Streams closed as not read.", lambda: float(app.state.slow_readers)
+    )
     return app
 
 
 def guarded(app: Litestar, settings: ServerSettings) -> ASGIApp:
-    """The application behind what is judged before it: foreign hosts and pages, slow bodies."""
-    return origins.Origins(Bodies(app), settings.names, settings.public_url)
+    """The application behind what is judged before it: foreign hosts and pages, slow bodies.
+
+    Around all of it every request is counted and logged, also one that is turned away.
+    """
+    inside = origins.Origins(
+        Bodies(app, settings.body_seconds), settings.names, settings.public_url
+    )
+    return Requests(inside, app.state.metrics, app.state.tracing)
 
 
 class Server(uvicorn.Server):
@@ -184,7 +247,7 @@ class Server(uvicorn.Server):
                 guarded(app, settings),
                 host=settings.host,
                 port=settings.port,
-                http=Hurried,
+                http=hurried(settings.header_seconds),
                 ws="none",
                 lifespan="on",
                 access_log=False,
@@ -192,7 +255,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 date_header=True,
-                limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GOODBYE_SECONDS,
             )
@@ -208,8 +270,32 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """See `uvicorn.Server.shutdown`."""
+        _log.info("server.stopping", streams=self._app.state.streams)
         self._app.state.stopping.set()
         await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are listened to by `heeding`, and from before the store is opened."""
+        yield
+
+
+@contextlib.contextmanager
+def heeding() -> Iterator[asyncio.Event]:
+    """Set at the first SIGTERM or SIGINT. Further ones change nothing: what was begun is ended,
+    within seconds, and the process leaves by itself."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, asked.set)
+    try:
+        yield asked
+    finally:
+        for number in signals:
+            # From here on the process ends by itself: a late signal must not spoil its exit code.
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -229,8 +315,21 @@ def listening(settings: ServerSettings) -> Iterator[socket.socket]:
 
 
 async def served(
-    line: Flows, settings: ServerSettings, sock: socket.socket, started: Callable[[], None]
+    line: Flows,
+    settings: ServerSettings,
+    sock: socket.socket,
+    started: Callable[[], None],
+    asked: asyncio.Event,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `started` is called when it answers."""
+    """Serve until `asked` is set (see `heeding`); `started` is called when it answers."""
     server = Server(make_app(line, settings=settings), settings, started)
-    await server.serve(sockets=[sock])
+
+    async def watch() -> None:
+        await asked.wait()
+        server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        await server.serve(sockets=[sock])
+    finally:
+        watching.cancel()

@@ -6,13 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from litestar import delete, get, post
-from litestar.params import FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
 from threadline.core.rules import authority
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.keys import ONCE
 from threadline.entrypoints.http.members import member_of
 from threadline.entrypoints.shapes import plain
 
@@ -20,7 +22,7 @@ ROOT = "/v1/sessions"
 ONE = ROOT + "/{session:str}"
 
 
-@get(ROOT, opt=callers(CONTROLLER))
+@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(answers.Sessions))
 async def page(
     line: Line,
     caller: Asker,
@@ -51,22 +53,26 @@ class SessionBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@post(ROOT, status_code=200, opt=callers(CONTROLLER))
+@post(ROOT, status_code=200, opt=callers(CONTROLLER), responses=answers.shown(answers.Session))
 async def create(data: JSONBody[SessionBody], line: Line, caller: Asker) -> Answer:
     """Create a session, or find it; a retired name begins anew."""
     made = await line.sessions.create(data.session_id, metadata=data.metadata, caller=caller)
     return dict(plain(made))
 
 
-@get(ONE, opt=callers(CONTROLLER, SESSION))
-async def show(session: FromQuery[str], line: Line, caller: Asker) -> Answer:
+@get(ONE, opt=callers(CONTROLLER, SESSION), responses=answers.shown(answers.Session))
+async def show(session: FromPath[str], line: Line, caller: Asker) -> Answer:
     """One session."""
     return dict(plain(await line.sessions.show(session, caller=caller)))
 
 
-@get(ONE + "/conversations", opt=callers(CONTROLLER, SESSION))
+@get(
+    ONE + "/conversations",
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Memberships),
+)
 async def conversations(
-    session: FromQuery[str],
+    session: FromPath[str],
     line: Line,
     caller: Asker,
     after: FromQuery[int] = -1,
@@ -85,17 +91,27 @@ class AliasBody(Body):
     alias: str
 
 
-@post(ONE + "/aliases", status_code=200, opt=callers(CONTROLLER))
+@post(
+    ONE + "/aliases",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Session),
+)
 async def alias(
-    session: FromQuery[str], data: JSONBody[AliasBody], line: Line, caller: Asker
+    session: FromPath[str], data: JSONBody[AliasBody], line: Line, caller: Asker
 ) -> Answer:
     """Give a session a further name."""
     return dict(plain(await line.sessions.alias(session, data.alias, caller=caller)))
 
 
-@delete(ONE + "/aliases/{alias:str}", status_code=200, opt=callers(CONTROLLER))
+@delete(
+    ONE + "/aliases/{alias:str}",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Session),
+)
 async def unalias(
-    session: FromQuery[str], alias: FromQuery[str], line: Line, caller: Asker
+    session: FromPath[str], alias: FromPath[str], line: Line, caller: Asker
 ) -> Answer:
     """Take a further name away."""
     return dict(plain(await line.sessions.alias(session, alias, remove=True, caller=caller)))
@@ -107,16 +123,26 @@ class ReassignBody(Body):
     to: str
 
 
-@post(ONE + "/reassign", status_code=200, opt=callers(CONTROLLER))
+@post(
+    ONE + "/reassign",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Session),
+)
 async def reassign(
-    session: FromQuery[str], data: JSONBody[ReassignBody], line: Line, caller: Asker
+    session: FromPath[str], data: JSONBody[ReassignBody], line: Line, caller: Asker
 ) -> Answer:
     """Hand everything of a session to another."""
     return dict(plain(await line.sessions.reassign(session, data.to, caller=caller)))
 
 
-@post(ONE + "/retire", status_code=200, opt=callers(CONTROLLER))
-async def retire(session: FromQuery[str], line: Line, caller: Asker) -> Answer:
+@post(
+    ONE + "/retire",
+    status_code=200,
+    opt=callers(CONTROLLER),
+    responses=answers.shown(answers.Session),
+)
+async def retire(session: FromPath[str], line: Line, caller: Asker) -> Answer:
     """End everything of a session."""
     return dict(plain(await line.sessions.retire(session, caller=caller)))
 
@@ -129,9 +155,14 @@ class SessionTokenBody(Body):
     expires_at: datetime | None = None
 
 
-@post(ONE + "/tokens", status_code=200, opt=callers(CONTROLLER))
+@post(
+    ONE + "/tokens",
+    status_code=200,
+    opt=callers(CONTROLLER, key=ONCE),
+    responses=answers.shown(answers.Token),
+)
 async def token(
-    session: FromQuery[str], data: JSONBody[SessionTokenBody], line: Line, caller: Asker
+    session: FromPath[str], data: JSONBody[SessionTokenBody], line: Line, caller: Asker
 ) -> Answer:
     """Make a token for a session; it is shown once."""
     made = await line.tokens.create(

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 from litestar import delete, get, put
-from litestar.params import FromQuery, JSONBody
+from litestar.params import FromPath, JSONBody
 
 from threadline.core.errors import NotFound
 from threadline.core.model import FanOut
 from threadline.core.rules.binding import KEEP
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import ADAPTER, CONTROLLER, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
@@ -33,7 +34,7 @@ class BindBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(BINDING, opt=callers(CONTROLLER, ADAPTER))
+@put(BINDING, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Binding))
 async def bind(conversation: Id, data: JSONBody[BindBody], line: Line, caller: Asker) -> Answer:
     """Bind a conversation to a session, with the membership that goes with it."""
     until: Any = data.expires_at
@@ -49,7 +50,7 @@ async def bind(conversation: Id, data: JSONBody[BindBody], line: Line, caller: A
     return dict(plain(bound))
 
 
-@get(BINDING, opt=callers(CONTROLLER, ADAPTER))
+@get(BINDING, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Binding))
 async def binding(conversation: Id, line: Line, caller: Asker) -> Answer:
     """The binding that holds now."""
     bound = await line.speakers.binding(conversation, caller=caller)
@@ -58,7 +59,12 @@ async def binding(conversation: Id, line: Line, caller: Asker) -> Answer:
     return dict(plain(bound))
 
 
-@delete(BINDING, status_code=200, opt=callers(CONTROLLER, ADAPTER))
+@delete(
+    BINDING,
+    status_code=200,
+    opt=callers(CONTROLLER, ADAPTER),
+    responses=answers.shown(answers.Binding),
+)
 async def unbind(conversation: Id, line: Line, caller: Asker) -> Answer:
     """End the binding; what was ended is the answer."""
     bound = await line.speakers.unbind(conversation, caller=caller)
@@ -86,7 +92,7 @@ class GroupBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(GROUP, opt=callers(CONTROLLER, ADAPTER))
+@put(GROUP, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Group))
 async def change_group(
     conversation: Id, data: JSONBody[GroupBody], line: Line, caller: Asker
 ) -> Answer:
@@ -106,7 +112,7 @@ async def change_group(
     return dict(plain(await line.speakers.show_group(conversation, caller=caller)))
 
 
-@get(GROUP, opt=callers(CONTROLLER, ADAPTER))
+@get(GROUP, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Group))
 async def group(conversation: Id, line: Line, caller: Asker) -> Answer:
     """The group with its participants."""
     return dict(plain(await line.speakers.show_group(conversation, caller=caller)))
@@ -121,9 +127,9 @@ class SeatBody(Body):
     metadata: dict[str, Any] | None = None
 
 
-@put(SEAT, opt=callers(CONTROLLER, ADAPTER))
+@put(SEAT, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Seat))
 async def seat(
-    conversation: Id, handle: FromQuery[str], data: JSONBody[SeatBody], line: Line, caller: Asker
+    conversation: Id, handle: FromPath[str], data: JSONBody[SeatBody], line: Line, caller: Asker
 ) -> Answer:
     """Give a session a handle here."""
     seated = await line.speakers.participant(
@@ -138,8 +144,10 @@ async def seat(
     return dict(plain(seated))
 
 
-@delete(SEAT, status_code=200, opt=callers(CONTROLLER, ADAPTER))
-async def unseat(conversation: Id, handle: FromQuery[str], line: Line, caller: Asker) -> Answer:
+@delete(
+    SEAT, status_code=200, opt=callers(CONTROLLER, ADAPTER), responses=answers.shown(answers.Seat)
+)
+async def unseat(conversation: Id, handle: FromPath[str], line: Line, caller: Asker) -> Answer:
     """Take a handle away."""
     ended = await line.speakers.remove_participant(conversation, handle, caller=caller)
     return dict(plain(ended))
@@ -151,10 +159,10 @@ class RouteBody(Body):
     session_id: str
 
 
-@put(ROUTE, opt=callers(CONTROLLER))
+@put(ROUTE, opt=callers(CONTROLLER), responses=answers.shown(answers.Route))
 async def route(
-    provider: FromQuery[str],
-    account: FromQuery[str],
+    provider: FromPath[str],
+    account: FromPath[str],
     data: JSONBody[RouteBody],
     line: Line,
     caller: Asker,
@@ -164,9 +172,9 @@ async def route(
     return {"provider": provider, "account_id": account, "session_id": data.session_id}
 
 
-@delete(ROUTE, status_code=200, opt=callers(CONTROLLER))
+@delete(ROUTE, status_code=200, opt=callers(CONTROLLER), responses=answers.shown(answers.Route))
 async def unroute(
-    provider: FromQuery[str], account: FromQuery[str], line: Line, caller: Asker
+    provider: FromPath[str], account: FromPath[str], line: Line, caller: Asker
 ) -> Answer:
     """Give an account's new direct messages to nobody."""
     await line.speakers.default_route(provider, account, None, caller=caller)

@@ -17,6 +17,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.errors import InvalidInput, ThreadlineError
 from threadline.core.model import TranscriptRecord
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     SESSION,
@@ -32,7 +33,6 @@ from threadline.flows.replay import CaughtUp, Gap, Handed
 from threadline.flows.watching import Reset
 
 HEARTBEAT_SECONDS = 15.0
-SLOW_SECONDS = 30.0
 MAX_WAIT = 60.0
 GATHER_SECONDS = 0.02
 HEARTBEAT = b": still here\n\n"
@@ -73,8 +73,8 @@ class Streaming:
             try:
                 reason = await self._pump(send, ends)
                 if reason:
-                    await _sent(send, event("end", {"reason": reason}))
-                await _sent(send, b"", more=False)
+                    await self._sent(send, event("end", {"reason": reason}))
+                await self._sent(send, b"", more=False)
             except TimeoutError:
                 app.state.slow_readers += 1
                 scope.get("threadline.abort", lambda: None)()
@@ -85,9 +85,14 @@ class Streaming:
                 await asyncio.gather(*ends, return_exceptions=True)
                 await _closed(self._source)
 
+    async def _sent(self, send: Any, body: bytes, *, more: bool = True) -> None:
+        """Send, as long as the other side reads. Raises `TimeoutError` where it does not."""
+        async with asyncio.timeout(self._connection.app.state.settings.slow_reader_seconds):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
     async def _pump(self, send: Any, ends: dict[asyncio.Task[Any], str]) -> str:
         """Send what comes; the answer is why it ended, empty where nobody is there to be told."""
-        await _sent(send, HEARTBEAT)
+        await self._sent(send, HEARTBEAT)
         coming: asyncio.Task[bytes] = asyncio.ensure_future(anext(self._source))
         try:
             while True:
@@ -100,18 +105,18 @@ class Streaming:
                     if task in done:
                         return reason
                 if coming not in done:
-                    await _sent(send, HEARTBEAT)
+                    await self._sent(send, HEARTBEAT)
                     continue
                 try:
                     chunk = coming.result()
                 except StopAsyncIteration:
                     return "over"
                 except Reset as reset:
-                    await _sent(send, event("reset", plain(reset.facts)))
+                    await self._sent(send, event("reset", plain(reset.facts)))
                     return "reset"
                 except ThreadlineError as refusal:
                     return refusal.code
-                await _sent(send, chunk)
+                await self._sent(send, chunk)
                 coming = asyncio.ensure_future(anext(self._source))
         finally:
             coming.cancel()
@@ -128,12 +133,6 @@ async def _closed(source: Any) -> None:
     close = getattr(source, "aclose", None)
     if close is not None:
         await close()
-
-
-async def _sent(send: Any, body: bytes, *, more: bool = True) -> None:
-    """Send, as long as the other side reads. Raises `TimeoutError` where it does not."""
-    async with asyncio.timeout(SLOW_SECONDS):
-        await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 class Events(Response[None]):
@@ -177,6 +176,8 @@ async def stream(
 
     async def source() -> AsyncIterator[bytes]:
         async for item in line.replay.follow(session, own=own, caller=caller):
+            if isinstance(item, Handed):
+                handed(request, "stream", item.conversation, item.record.sequence)
             yield item_of(item)
 
     return Events(source(), request)
@@ -197,17 +198,29 @@ async def watch(
 ) -> Response[None]:
     """One conversation from behind `after` on, or from now on; a reconnect goes on where it was."""
     state = await line.conversations.show(conversation, caller=caller)
-    return Events(watched(line, state.id, after, last, caller), request)
+    return Events(watched(line, state.id, after, last, caller, request), request)
 
 
 async def watched(
-    line: Line, conversation: str, after: int | None, last: str | None, caller: Asker
+    line: Line,
+    conversation: str,
+    after: int | None,
+    last: str | None,
+    caller: Asker,
+    request: Connection,
 ) -> AsyncIterator[bytes]:
     """A conversation's records as events."""
     if last is not None:
         after = place_in(conversation, last)
     async for record in line.watching.follow(conversation, after=after, caller=caller):
+        handed(request, "watch", conversation, record.sequence)
         yield record_event(conversation, record)
+
+
+def handed(request: Connection, way: str, conversation: str, sequence: int) -> None:
+    """A record is handed to a reader: counted, and a span of the trace that brought it."""
+    request.app.state.metrics.handed(way)
+    request.app.state.tracing.handed(way, conversation, sequence)
 
 
 def record_event(conversation: str, record: TranscriptRecord) -> bytes:
@@ -224,7 +237,11 @@ def place_in(conversation: str, last: str) -> int:
     return int(sequence)
 
 
-@get("/v1/sessions/{session:str}/inbox", opt=callers(CONTROLLER, SESSION))
+@get(
+    "/v1/sessions/{session:str}/inbox",
+    opt=callers(CONTROLLER, SESSION),
+    responses=answers.shown(answers.Inbox),
+)
 async def inbox(
     session: FromPath[str],
     request: Request[Any, Any, Any],
@@ -244,6 +261,8 @@ async def inbox(
         stopping: asyncio.Event = request.app.state.stopping
         live = line.replay.follow(session, caller=caller)
         await found.wait(live, wait, stopping)
+    for one in found.records:
+        handed(request, "inbox", one.conversation, one.record.sequence)
     return {
         "records": [handed_of(one) for one in found.records],
         "gaps": [plain(one) for one in found.gaps],

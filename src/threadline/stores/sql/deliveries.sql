@@ -31,6 +31,11 @@ select d.conversation, d.id, d.body from deliveries d
 where d.conversation = $1 and d.session = $2 and d.state = 'delivered'
 order by d.id desc limit 1;
 
+-- name: deliveries.said
+select d.conversation, d.id, d.body from deliveries d
+where d.conversation = $1 and d.session = $2 and d.state = 'delivered' and d.id < $3
+order by d.id desc limit $4;
+
 -- name: intents.load (session bigint, key bytea)
 select i.session, i.key, i.digest, i.conversation, i.delivery, i.created_at
 from {{rows}} k join intents i on i.session = k.session and i.key = k.key;

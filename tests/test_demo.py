@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from threadline.core.errors import ConfigError
-from threadline.entrypoints.cli.demo import SAMPLE, demo
+from threadline.entrypoints.cli.demo import SAMPLE
 from threadline.entrypoints.cli.demo_import import files_in
+from threadline.entrypoints.cli.demo_story import tell
 
 EXPORTS = Path(__file__).parent / "data" / "exports"
 
@@ -20,7 +21,7 @@ EXPORTS = Path(__file__).parent / "data" / "exports"
 def test_the_story_is_told_and_every_promise_is_kept(
     exports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert demo(tmp_path / "home", exports) == 0
+    assert tell(tmp_path / "home", exports) == 0
 
     told = capsys.readouterr().out
     assert told.count("✓") == 6
@@ -32,7 +33,7 @@ def test_the_story_is_told_and_every_promise_is_kept(
 def test_what_to_try_next_works_as_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    demo(tmp_path / "home", SAMPLE)
+    tell(tmp_path / "home", SAMPLE)
     told = capsys.readouterr().out.partition("What to try next")[2]
     lines = re.findall(r"^  (\S.*)$", told, re.M)
 
@@ -49,4 +50,4 @@ def test_the_demo_never_writes_into_a_store_that_is_there(tmp_path: Path) -> Non
     (tmp_path / "threadline.db").touch()
 
     with pytest.raises(ConfigError, match="exists already"):
-        demo(tmp_path, SAMPLE)
+        tell(tmp_path, SAMPLE)

@@ -20,15 +20,66 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from threadline.core.adapters import Account, Adapter, Channels
 from threadline.core.errors import ConfigError, WrongKey
+from threadline.core.outside import Outside
+from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.wire import Transport
 from threadline.flows.every import Flows
+from threadline.transports.guarded import Guarded
 
 KEY_BYTES = 32
 
 
+class Reach:
+    """How accounts are reached: their dialects, and wires that are opened at their first use."""
+
+    def __init__(self, *, allow_private: bool = False) -> None:
+        self._allow_private = allow_private
+        self._http: Any = None
+
+    def dialect(self, account: Account) -> Adapter | None:
+        """See `core.adapters.Channels.dialect`."""
+        from threadline.adapters.http import Http
+
+        return Http(account)
+
+    def transport(self, provider: str) -> Transport:
+        """See `core.adapters.Channels.transport`."""
+        if self._http is None:
+            from threadline.transports.http import HttpTransport
+
+            self._http = HttpTransport(allow_private=self._allow_private)
+        wire: Transport = self._http
+        return wire
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+
 class Threadline(Flows):
-    """Everything, embedded: the flows as attributes, open as long as you hold it."""
+    """Everything, embedded: the flows as attributes, open as long as you hold it.
+
+    `channels` replaces how accounts are reached; `allow_private` lets callbacks be called at
+    addresses that are not on the public internet.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits = LIMITS,
+        *,
+        outside: Outside | None = None,
+        channels: Channels | None = None,
+        allow_private: bool = False,
+        **options: Any,
+    ) -> None:
+        reach = channels or Reach(allow_private=allow_private)
+        super().__init__(store, limits, outside or Guarded(), channels=reach, **options)
 
     @staticmethod
     @asynccontextmanager
@@ -39,14 +90,18 @@ class Threadline(Flows):
         key_file: str | Path | None = None,
         limits: Limits = LIMITS,
         indexing: bool = True,
+        allow_private: bool = False,
+        push_allow_private: bool = False,
         **options: Any,
     ) -> AsyncIterator[Threadline]:
         """Open a store and everything on it.
 
         `url` is `sqlite:PATH` or `postgresql://…`. The key is 32 secret bytes: given, or read
         from `key_file`, which is made where it is missing (for SQLite beside the database).
-        `indexing` keeps the text index behind the commits of this process. `options` go to the
-        store. Raises what `stores.sqlite_file` and `stores.postgres` raise.
+        `indexing` keeps the text index behind the commits of this process. `push_allow_private`
+        lets sessions be pushed to at private addresses, `allow_private` lets callbacks of adapters
+        be there. `options` go to the store. Raises what
+        `stores.sqlite_file` and `stores.postgres` raise.
         """
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite
@@ -65,13 +120,19 @@ class Threadline(Flows):
             store = await open_postgres(url, secret, **options)
         else:
             raise ConfigError(f"the store {url!r} is neither sqlite:PATH nor postgresql://….")
-        line = Threadline(store, limits)
+        line = Threadline(
+            store,
+            limits,
+            outside=Guarded(allow_private=push_allow_private),
+            allow_private=allow_private,
+        )
         try:
             if indexing:
                 line.search.start()
             yield line
         finally:
             await line.search.stop()
+            await line.outbox.close()
             await store.close()
 
 

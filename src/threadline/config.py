@@ -28,7 +28,9 @@ class Settings:
     text, or auto, which is text where a person looks on. Whoever does not read a stream for
     `slow_reader_seconds` is cut. `public_url` is where people reach it, where that is another
     place. The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which
-    is how many streams a guest may have open.
+    is how many streams a guest may have open. `push_allow_private` lets
+    sessions be pushed to at addresses of this machine and its networks, `adapters_allow_private`
+    lets adapters register callbacks there.
     """
 
     home: str = "~/.threadline"
@@ -47,6 +49,8 @@ class Settings:
     guest_messages: int = 30
     guest_requests: int = 600
     guest_streams: int = 4
+    push_allow_private: bool = False
+    adapters_allow_private: bool = False
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:

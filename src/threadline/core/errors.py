@@ -181,8 +181,26 @@ class AlreadyAttached(ThreadlineError):
     status = 409
 
 
+class AccountTaken(ThreadlineError):
+    """Somebody else speaks for this account."""
+
+    status = 409
+
+
 class AttachmentLost(ThreadlineError):
     """The session's agent is run by somebody else by now."""
+
+    status = 409
+
+
+class CallbackFailed(ThreadlineError):
+    """The callback did not prove that it belongs to the adapter."""
+
+    status = 422
+
+
+class DeliveryConflict(ThreadlineError):
+    """The delivery is in a state that does not allow that."""
 
     status = 409
 

@@ -282,7 +282,8 @@ class InboundMessage:
 
     `message_id` is the provider's id, or the event's id from the adapter's one maker where the
     event is no message. `thread_root` is the message a thread hangs on, in the parent's ids.
-    `sent_at` is the provider's clock; a naive time is refused.
+    `sent_at` is the provider's clock; a naive time is refused. `token` is the key of the delivery
+    an own message repeats, where the platform hands it back.
     """
 
     conversation: ConversationRef
@@ -303,6 +304,7 @@ class InboundMessage:
     origin: Origin | None = None
     same_as: tuple[ConversationRef, ...] = ()
     signed: bool = False
+    token: str | None = None
     metadata: Metadata = field(default_factory=dict)
 
 
@@ -496,6 +498,7 @@ class About:
     held_bytes: int = 0
     next_hold: int = 1
     deliveries: int = 0
+    echoes: int = 0
     kind_mismatches: int = 0
     moved_to: int | None = None
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
-from threadline.core.deliveries import Delivery, Intent
+from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.errors import ThreadlineError
 from threadline.core.guests import Link, Visitor
 from threadline.core.model import (
@@ -30,6 +31,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.push import PushTarget
 from threadline.core.quick import quick
 from threadline.core.tokens import Login, Token
 
@@ -71,6 +73,11 @@ RUN: Noun[tuple[int, int], Run] = Noun("runs")
 LINK: Noun[int, Link] = Noun("links")
 GUEST: Noun[int, Visitor] = Noun("guests")
 LOGIN: Noun[bytes, Login] = Noun("logins")
+LANE: Noun[int, Lane] = Noun("lanes")
+WAIT: Noun[tuple[str, str, str, str], Wait] = Noun("waits")
+RECEIPT: Noun[tuple[int, bytes], Receipt] = Noun("receipts")
+ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
+PUSH: Noun[int, PushTarget] = Noun("push")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +107,12 @@ SWEPT: Query[tuple[int]] = Query("records.older_than")
 DELIVERIES_OF: Query[Delivery] = Query("deliveries.of_conversation", DELIVERY)
 DELIVERIES_OF_SESSION: Query[Delivery] = Query("deliveries.of_session", DELIVERY)
 DELIVERIES_OF_SCOPE: Query[Delivery] = Query("deliveries.of_scope", DELIVERY)
+DELIVERIES_IN_STATE: Query[Delivery] = Query("deliveries.in_state", DELIVERY)
+IN_LANE: Query[Delivery] = Query("deliveries.in_lane", DELIVERY)
+LANES: Query[tuple[int, int]] = Query("lanes.next")
+LANES_OWNED: Query[tuple[int]] = Query("lanes.owned")
+ECHOES: Query[Receipt] = Query("receipts.waiting", RECEIPT)
+ADAPTERS: Query[Registration] = Query("adapters.page", ADAPTER)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 DELIVERED_OF: Query[Delivery] = Query("deliveries.said", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)
@@ -112,6 +125,7 @@ GUESTS_OF: Query[Visitor] = Query("guests.of_conversation", GUEST)
 GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
 GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
 ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
+PUSHED: Query[PushTarget] = Query("push.active", PUSH)
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 META: Query[tuple[str, str]] = Query("meta.load")

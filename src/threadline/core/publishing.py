@@ -9,6 +9,7 @@ from threadline.core.deliveries import Delivery, Words
 from threadline.core.draft import Draft
 from threadline.core.errors import IdempotencyConflict, NotFound
 from threadline.core.ids import public
+from threadline.core.lanes import know_parts
 from threadline.core.model import (
     Conversation,
     Kind,
@@ -136,4 +137,26 @@ def settle(draft: Draft, conversation: int, number: int, sequence: int | None) -
     """Write down where a delivery's record came to stand once its hold was drained."""
     sent = draft.get(DELIVERY, (conversation, number))
     if sent is not None:
-        draft.put(DELIVERY, (conversation, number), replace(sent, sequence=sequence))
+        sent = replace(sent, sequence=sequence)
+        draft.put(DELIVERY, (conversation, number), sent)
+        if sequence is not None:
+            know_parts(draft, conversation, sent, sequence)
+
+
+def lost(
+    draft: Draft, conversation: Conversation, sent: Delivery, session: Session | None, now: datetime
+) -> str:
+    """Why what was allowed when it was written is not any more, empty where it still is (G15)."""
+    if session is None:
+        return "the session was retired."
+    right = right_of(draft, conversation, session, now)
+    if right is None:
+        return f"{session.name!r} may not speak here any more."
+    bindings = sent.right.startswith("binding:") and right.startswith("binding:")
+    if bindings and sent.right != right:
+        return "the binding is of another generation by now."
+    rows = [draft.get(MEMBER, (conversation.id, one)) for one in numbers_of(session)]
+    known = [row for row in rows if row is not None]
+    if known and not any(visibility.is_active(row, now) for row in known):
+        return f"{session.name!r} is not a member any more."
+    return ""

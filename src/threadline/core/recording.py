@@ -116,6 +116,8 @@ def take(
         key = draft.id_key(message.id_space, message.message_id)
         known = draft.get(KNOWN, (conversation.id, key))
         if known is not None and known.sequence is not None:
+            if said_by is not None:
+                _claim(draft, conversation, known.sequence, message, said_by)
             look = door in (Door.DIRECT, Door.HEARD)
             return _duplicate(draft, conversation, known.sequence, look=look)
     about = conversation.about
@@ -162,6 +164,30 @@ def _duplicate(
     )
 
 
+def _claim(
+    draft: Draft,
+    conversation: Conversation,
+    sequence: int,
+    message: InboundMessage,
+    said_by: Session,
+) -> None:
+    """An echo or an import was quicker than our own settlement: its record is the session's."""
+    record = draft.get(RECORD, (conversation.id, sequence))
+    if record is None or record.source is not None or record.blanked:
+        return
+    own = replace(
+        record,
+        direction=message.direction,
+        source_session_id=said_by.name,
+        source=public(said_by.id),
+        origin=record.origin or message.origin,
+        reply_to=record.reply_to or message.reply_to,
+        metadata={**record.metadata, **message.metadata},
+    )
+    draft.put(RECORD, (conversation.id, sequence), own)
+    draft.changes.conversations.add(conversation.id)
+
+
 def _wait(conversation: Conversation) -> Taken:
     """A caller is refused while a gated import is open; once it closes, it is drained first."""
     window = conversation.about.window
@@ -191,7 +217,11 @@ def _hold(
         key = b"position:%d" % about.next_hold
     else:
         key = draft.id_key(message.id_space, message.message_id)
-        if draft.get(HELD, (conversation.id, key)) is not None:
+        before = draft.get(HELD, (conversation.id, key))
+        if before is not None:
+            if said_by is not None and before.said_by is None:
+                own = replace(before, said_by=said_by.id, delivery=delivery)
+                draft.put(HELD, (conversation.id, key), own)
             return replace(held, duplicate=True)
     size = len(message.text.encode()) + 256
     author = None if said_by is None else said_by.id

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from threadline.core.deliveries import Delivery, DeliveryState, Failure
+from threadline.core.deliveries import Delivery, DeliveryState, Step
 from threadline.core.draft import Draft
-from threadline.core.errors import InvalidInput, NotFound
+from threadline.core.errors import InvalidInput
 from threadline.core.ids import LENGTH, number_of, public
 from threadline.core.model import (
     CONTROLLER,
+    MAX_ID_BYTES,
     Caller,
-    Conversation,
     ConversationRef,
-    Origin,
     SessionCaller,
 )
 from threadline.core.ports import (
     CONVERSATION,
+    DELIVERIES_IN_STATE,
     DELIVERIES_OF,
     DELIVERIES_OF_SCOPE,
     DELIVERIES_OF_SESSION,
-    DELIVERY,
     LATEST_DELIVERED,
     SESSION,
     Changes,
@@ -39,35 +38,24 @@ from threadline.core.publishing import numbers_of, right_of
 from threadline.core.rules import authority
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
+from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.seating import session_named
 from threadline.flows.looking import found, member_of, peeking, where_of
+from threadline.flows.settling import Act, Action, FindDelivery, ReadTrail
+from threadline.flows.statuses import (
+    DeliveryStatus,
+    id_of,
+    key_of_id,
+    known_delivery,
+    name_of,
+    status_of,
+)
 
 END = 18
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # When a delivery was made in microseconds, its conversation, its number there.
 Place = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryStatus:
-    """A delivery as it is shown. `repeated` is true where the key was known already."""
-
-    id: str
-    conversation: str
-    ref: ConversationRef
-    session_id: str
-    state: DeliveryState
-    failure: Failure | None = None
-    reason: str = ""
-    attempts: int = 0
-    created_at: datetime
-    settled_at: datetime | None = None
-    sequence: int | None = None
-    message_ids: tuple[str, ...] = ()
-    reply_to: int | None = None
-    origin: Origin | None = None
-    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,32 +79,6 @@ class DeliveryContext:
     at: datetime
 
 
-def _id(row: Delivery) -> str:
-    return f"{public(row.conversation)}.{public(row.id)}"
-
-
-def status_of(
-    row: Delivery, conversation: Conversation, name: str, *, repeated: bool = False
-) -> DeliveryStatus:
-    return DeliveryStatus(
-        id=_id(row),
-        conversation=public(row.conversation),
-        ref=conversation.ref,
-        session_id=name,
-        state=row.state,
-        failure=row.failure,
-        reason=row.reason,
-        attempts=row.attempts,
-        created_at=row.created_at,
-        settled_at=row.settled_at,
-        sequence=row.sequence,
-        message_ids=row.message_ids,
-        reply_to=row.answers,
-        origin=row.origin,
-        repeated=repeated,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDelivery(Story[DeliveryStatus]):
     """One delivery, for a controller or for the session whose words it is about."""
@@ -128,22 +90,10 @@ class ReadDelivery(Story[DeliveryStatus]):
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, DeliveryStatus]:
         """What is another's does not exist for a session."""
         draft = Draft(loaded)
-        row = draft.get(DELIVERY, (self.conversation, self.delivery))
         conversation = draft.get(CONVERSATION, self.conversation)
-        if row is None or conversation is None:
-            raise NotFound("there is no such delivery.")
-        authority.known_to(self.caller, conversation.ref, self.conversation)
-        authority.within(self.caller, conversation.id)
-        if isinstance(self.caller, SessionCaller):
-            session = session_named(draft, self.caller.scope_id, self.caller.session)
-            if row.session not in numbers_of(session):
-                raise NotFound("there is no such delivery.")
-        return Changes(), status_of(row, conversation, _name(draft, row.session))
-
-
-def _name(draft: Draft, session: int) -> str:
-    there = draft.get(SESSION, session)
-    return there.name if there is not None else public(session)
+        row = known_delivery(draft, conversation, self.delivery, self.caller)
+        assert conversation is not None
+        return Changes(), status_of(row, conversation, name_of(draft, row.session))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +104,7 @@ class ReadDeliveries(Story[DeliveryPage]):
     scope: str
     where: Where | None
     session: str | None
+    state: DeliveryState | None
     before: Place
     limit: int
 
@@ -168,11 +119,13 @@ class ReadDeliveries(Story[DeliveryPage]):
             conversation = found(loaded, self.where, self.caller)
             if isinstance(self.caller, SessionCaller):
                 member_of(draft, conversation, self.caller.session, now, caller=self.caller)
-            questions = [(DELIVERIES_OF, conversation.id)]
+            questions = [(DELIVERIES_OF, (conversation.id,))]
         elif own is not None:
-            questions = [(DELIVERIES_OF_SESSION, one) for one in sorted(own)]
+            questions = [(DELIVERIES_OF_SESSION, (one,)) for one in sorted(own)]
+        elif self.state is not None:
+            questions = [(DELIVERIES_IN_STATE, (self.scope, self.state.value))]
         else:
-            questions = [(DELIVERIES_OF_SCOPE, self.scope)]
+            questions = [(DELIVERIES_OF_SCOPE, (self.scope,))]
         rows: list[Delivery] = []
         for query, which in questions:
             rows += self._rows(loaded, query, which, own if self.where is not None else None)
@@ -184,20 +137,29 @@ class ReadDeliveries(Story[DeliveryPage]):
         for row in page:
             place = draft.get(CONVERSATION, row.conversation)
             if place is not None:
-                shown.append(status_of(row, place, _name(draft, row.session)))
+                shown.append(status_of(row, place, name_of(draft, row.session)))
         return Changes(), DeliveryPage(
             deliveries=shown, next=_cursor(page[-1]) if len(rows) > self.limit else None
         )
 
     def _rows(
-        self, loaded: Loaded, query: Query[Delivery], which: Any, own: set[int] | None
+        self,
+        loaded: Loaded,
+        query: Query[Delivery],
+        which: tuple[Any, ...],
+        own: set[int] | None,
     ) -> list[Delivery]:
-        """A row more than the page holds; in a conversation the session's own among all."""
+        """A row more than the page holds: the session's own, those in the state asked for."""
         before = self.before
         found_rows: list[Delivery] = []
         while True:
-            page = loaded.page(Page(query, (which, *before, self.limit + 1)))
-            found_rows += [row for row in page if own is None or row.session in own]
+            page = loaded.page(Page(query, (*which, *before, self.limit + 1)))
+            found_rows += [
+                row
+                for row in page
+                if (own is None or row.session in own)
+                and (self.state is None or row.state is self.state)
+            ]
             if len(page) <= self.limit or len(found_rows) > self.limit:
                 return found_rows
             before = _place(page[-1])
@@ -251,7 +213,7 @@ class ReadContext(Story[DeliveryContext | None]):
             return Changes(), None
         bound = right is not None and right.startswith("binding:")
         return Changes(), DeliveryContext(
-            delivery=_id(row),
+            delivery=id_of(row),
             conversation=public(conversation.id),
             session_id=session.name,
             generation=int(row.right.partition(":")[2]) if bound else None,
@@ -264,19 +226,92 @@ class ReadContext(Story[DeliveryContext | None]):
 class Deliveries:
     """What sessions said, and what became of it."""
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    def __init__(self, store: Store, limits: Limits = LIMITS, pace: Pace = PACE) -> None:
         self._store = store
         self._limits = limits
+        self._pace = pace
 
     async def show(self, delivery_id: str, *, caller: Caller = CONTROLLER) -> DeliveryStatus:
         """One delivery. Raises `NotFound`, also where it is another session's."""
         authority.may_see_deliveries(caller, None)
-        place, _, name = delivery_id.partition(".")
-        conversation, number = number_of(place), number_of(name)
-        if conversation is None or number is None:
-            raise NotFound("there is no such delivery.", delivery=delivery_id[:64])
+        conversation, number = key_of_id(delivery_id)
         return await self._store.read(
             ReadDelivery(conversation=conversation, delivery=number, caller=caller)
+        )
+
+    async def confirm(
+        self, delivery_id: str, message_id: str | None = None, *, caller: Caller = CONTROLLER
+    ) -> DeliveryStatus:
+        """It was said: a person saw it. `message_id` is the platform's, where they know it.
+
+        Settles an uncertain delivery (or one that ended otherwise) with its record; of several
+        parts the one in doubt. Raises `DeliveryConflict`, `NotFound`, `Unauthorized`.
+        """
+        if message_id is not None and not (
+            0 < len(message_id) <= 1024 and message_id.isprintable()
+        ):
+            raise InvalidInput(f"a message id has 1 to {MAX_ID_BYTES} printable characters.")
+        return await self._act(Action.CONFIRM, delivery_id, caller, message_id=message_id or "")
+
+    async def resend(self, delivery_id: str, *, caller: Caller = CONTROLLER) -> DeliveryStatus:
+        """Say it again, at the tail of its lane, marked as resent; it may be there twice.
+
+        For what is uncertain, failed, expired or cancelled. Raises `DeliveryConflict`, `NotFound`,
+        `Unauthorized`.
+        """
+        return await self._act(Action.RESEND, delivery_id, caller)
+
+    async def drop(self, delivery_id: str, *, caller: Caller = CONTROLLER) -> DeliveryStatus:
+        """Give an uncertain delivery up: `cancelled`; what of it is known to be out is recorded.
+
+        Raises `DeliveryConflict`, `NotFound`, `Unauthorized`.
+        """
+        return await self._act(Action.DROP, delivery_id, caller)
+
+    async def cancel(self, delivery_id: str, *, caller: Caller = CONTROLLER) -> DeliveryStatus:
+        """Take a pending delivery back; a session its own.
+
+        Raises `DeliveryConflict` for one that is being sent or was, `NotFound`.
+        """
+        return await self._act(Action.CANCEL, delivery_id, caller)
+
+    async def _act(
+        self, action: Action, delivery_id: str, caller: Caller, *, message_id: str = ""
+    ) -> DeliveryStatus:
+        if action is Action.CANCEL:
+            authority.may_see_deliveries(caller, None)
+        else:
+            authority.may_control(caller)
+        conversation, number = key_of_id(delivery_id)
+        return await self._store.run(
+            Act(
+                action=action,
+                conversation=conversation,
+                delivery=number,
+                caller=caller,
+                message_id=message_id,
+                limits=self._limits,
+                pace=self._pace,
+            )
+        )
+
+    async def why(
+        self, delivery_id: str, *, caller: Caller = CONTROLLER
+    ) -> tuple[DeliveryStatus, tuple[Step, ...]]:
+        """A delivery and every step it took, in order. Raises `NotFound`."""
+        authority.may_see_deliveries(caller, None)
+        conversation, number = key_of_id(delivery_id)
+        return await self._store.read(
+            ReadTrail(conversation=conversation, delivery=number, caller=caller)
+        )
+
+    async def of_record(
+        self, where: ConversationRef | str, sequence: int, *, caller: Caller = CONTROLLER
+    ) -> str | None:
+        """The id of the delivery that said a record, None where it was not said by a session."""
+        authority.may_see_deliveries(caller, None)
+        return await self._store.read(
+            FindDelivery(where=where_of(where), sequence=sequence, caller=caller)
         )
 
     async def page(
@@ -284,13 +319,15 @@ class Deliveries:
         *,
         where: ConversationRef | str | None = None,
         session: str | None = None,
+        state: DeliveryState | str | None = None,
         after: str | None = None,
         limit: int | None = None,
         caller: Caller = CONTROLLER,
     ) -> DeliveryPage:
         """A page of deliveries, newest first; a session sees its own.
 
-        `after` is an earlier page's `next`. Raises `InvalidInput`, `NotFound`, `Unauthorized`.
+        `state` keeps those in one state, such as `uncertain`: what may wait for a person. `after`
+        is an earlier page's `next`. Raises `InvalidInput`, `NotFound`, `Unauthorized`.
         """
         if isinstance(caller, SessionCaller) and session is None:
             session = caller.session
@@ -303,6 +340,7 @@ class Deliveries:
                 scope=authority.scope_of(caller),
                 where=None if where is None else where_of(where),
                 session=session,
+                state=None if state is None else DeliveryState.of(state),
                 before=_read_cursor(after),
                 limit=clamp(limit, self._limits),
             )

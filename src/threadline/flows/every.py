@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from threadline.core.adapters import Channels
+from threadline.core.outside import Outside
 from threadline.core.ports import Store
-from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.limits import Limits
+from threadline.core.rules.pacing import PACE, Pace
+from threadline.flows.adapters import Adapters
 from threadline.flows.attaching import Attaching
 from threadline.flows.census import Census
 from threadline.flows.context import Context
@@ -17,6 +23,8 @@ from threadline.flows.links import Links
 from threadline.flows.logins import Logins
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
+from threadline.flows.outbox import Outbox
+from threadline.flows.push import Push
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
 from threadline.flows.sessions import Sessions
@@ -27,16 +35,35 @@ from threadline.flows.watching import Watching
 
 
 class Flows:
-    """The flows as attributes, on one store and within the same limits."""
+    """The flows as attributes, on one store and within the same limits.
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    `node` names this process among those on the store; a SQLite file has only one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        outside: Outside,
+        *,
+        channels: Channels | None = None,
+        pace: Pace = PACE,
+        node: str = "",
+    ) -> None:
         self.store = store
+        self._made: dict[str, Any] = {
+            "limits": limits,
+            "outside": outside,
+            "channels": channels,
+            "pace": pace,
+            "node": node,
+        }
+        self.adapters = Adapters(store, channels, limits)
         self.attaching = Attaching(store)
         self.census = Census(store)
         self.context = Context(store, limits)
-        self.limits = limits
         self.conversations = Conversations(store, limits)
-        self.deliveries = Deliveries(store, limits)
+        self.deliveries = Deliveries(store, limits, pace)
         self.hydration = Hydration(store, limits)
         self.guests = Guests(store, self.hydration, limits)
         self.importing = Importing(self.hydration, limits)
@@ -44,7 +71,9 @@ class Flows:
         self.links = Links(store, limits)
         self.logins = Logins(store)
         self.members = Members(store, limits)
-        self.outbound = Outbound(store, limits)
+        self.outbound = Outbound(store, self.deliveries, limits, pace)
+        self.outbox = Outbox(store, limits, channels=channels, owner=node, pace=pace)
+        self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
         self.sessions = Sessions(store, limits)
@@ -52,3 +81,7 @@ class Flows:
         self.tokens = Tokens(store, limits)
         self.watching = Watching(store, limits)
         self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)
+
+    def over(self, store: Store) -> Flows:
+        """The same flows over another store, such as this one seen through a request's key."""
+        return Flows(store, **self._made)

@@ -12,7 +12,16 @@ from datetime import datetime
 
 from threadline.core.draft import Draft
 from threadline.core.errors import ThreadlineError
-from threadline.core.model import CONTROLLER, Caller, InboundMessage
+from threadline.core.lanes import hear_echo
+from threadline.core.model import (
+    CONTROLLER,
+    AdapterCaller,
+    Caller,
+    Direction,
+    Event,
+    InboundMessage,
+)
+from threadline.core.places import resolve
 from threadline.core.ports import Changes, Loaded, Needs, Store, Story
 from threadline.core.quick import quick
 from threadline.core.recording import Door, Taken, first_needs, more_needs, take
@@ -25,12 +34,16 @@ from threadline.flows.hydration import Hydration
 @quick
 @dataclass(frozen=True, slots=True)
 class Append(Story[Taken]):
-    """Record one message. `said_by` is the session whose confirmed words these are."""
+    """Record one message. `said_by` is the session whose confirmed words these are.
+
+    An `echo` is one of our own as the provider shows it: it may be proof of a delivery (A10).
+    """
 
     message: InboundMessage
     door: Door = Door.HEARD
     limits: Limits = LIMITS
     said_by: str | None = None
+    echo: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -56,6 +69,11 @@ class Append(Story[Taken]):
         said_by = None
         if self.said_by is not None:
             said_by = session_named(draft, self.message.conversation.scope_id, self.said_by)
+        if self.echo:
+            conversation = resolve(draft, self.message, now, strict=self.door is Door.DIRECT)
+            waiting = hear_echo(draft, conversation, self.message, now, self.limits)
+            if waiting is not None:
+                return draft.changes, waiting
         taken = take(draft, self.message, now, door=self.door, limits=self.limits, said_by=said_by)
         return draft.changes, taken
 
@@ -111,7 +129,13 @@ class Inbound:
 
     def _story(self, message: InboundMessage, caller: Caller, door: Door) -> Append:
         authority.may_bring(caller, message)
-        return Append(admission.checked(message, self._limits), door, self._limits)
+        own = message.direction is Direction.OUTBOUND or message.actor.is_self
+        return Append(
+            admission.checked(message, self._limits),
+            door,
+            self._limits,
+            echo=own and message.event is Event.MESSAGE and isinstance(caller, AdapterCaller),
+        )
 
     async def _drained(self, taken: Taken) -> Taken:
         if taken.draining:

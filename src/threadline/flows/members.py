@@ -10,6 +10,7 @@ from typing import Any
 from threadline.core.draft import Draft
 from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import public
+from threadline.core.lanes import cancel_pending
 from threadline.core.model import (
     CONTROLLER,
     BackfillPolicy,
@@ -163,6 +164,10 @@ class Leave(_About):
         else:
             after = membership.revoke(member, self.reason, now)
         conversation, after = unseat(draft, conversation, after)
+        if self.evict:
+            numbers = (session.id, *session.predecessors)
+            why = f"{session.name!r} was removed."
+            cancel_pending(draft, conversation, numbers, why, now, LIMITS)
         return draft.changes, shown(after, conversation, session.name, now)
 
 

@@ -6,29 +6,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from threadline.core.deliveries import Delivery, DeliveryState, Failure, Intent, Words
+from threadline.core.deliveries import OPEN_STATES, Words
 from threadline.core.draft import Draft
-from threadline.core.errors import (
-    InvalidInput,
-    NoAdapter,
-    Unauthorized,
-)
-from threadline.core.ids import public
+from threadline.core.errors import InvalidInput, Unauthorized
+from threadline.core.ids import number_of
 from threadline.core.model import (
     ALL,
     CONTROLLER,
-    Actor,
     Attachment,
     Caller,
     Conversation,
     ConversationRef,
-    Direction,
-    InboundMessage,
     Kind,
     Membership,
     Origin,
@@ -37,7 +31,6 @@ from threadline.core.model import (
 )
 from threadline.core.places import create
 from threadline.core.ports import (
-    DELIVERY,
     INTENT,
     MEMBER,
     OLD_INTENTS,
@@ -49,20 +42,31 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import answered, digest_of, known_under, numbers_of, right_of
-from threadline.core.recording import Door, take
+from threadline.core.publishing import answered, known_under, numbers_of, right_of
 from threadline.core.rules import admission, authority, binding, delivery
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.pacing import PACE, Pace
+from threadline.core.saying import say
 from threadline.core.seating import seat, session_named
 from threadline.core.threads import parent_of
 from threadline.core.voices import stage
-from threadline.flows.deliveries import EPOCH, DeliveryStatus, status_of
+from threadline.flows.deliveries import EPOCH, Deliveries
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import found, member_of, taking, where_of
+from threadline.flows.statuses import DeliveryStatus, status_of
 
 KEPT = timedelta(days=30)
 SWEEP = 1_000
+WAIT_SECONDS = 30.0
+
+
+def clusters(text: str) -> list[str]:
+    """A text as the characters people see, by the Unicode rules for grapheme clusters."""
+    import regex
+
+    found: list[str] = regex.findall(r"\X", text)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,7 @@ class Publish(Story[DeliveryStatus]):
     key: str | None = None
     generation: int | None = None
     limits: Limits = LIMITS
+    pace: Pace = PACE
 
     @property
     def repeatable(self) -> bool:
@@ -96,17 +101,22 @@ class Publish(Story[DeliveryStatus]):
         if before is not None:
             return draft.changes, status_of(before, conversation, session.name, repeated=True)
         member, right = self._allowed(draft, conversation, session, now)
-        sent = _say(
+        origin, replied = _origin(
+            draft, conversation, member, self.words, self.caller, session, now
+        )
+        sent = say(
             draft,
             conversation,
             session,
-            member,
             right,
             self.words,
             now,
+            origin=origin,
+            replied=replied,
             key=self.key,
-            caller=self.caller,
             limits=self.limits,
+            pace=self.pace,
+            clusters=clusters,
         )
         return draft.changes, status_of(sent, conversation, session.name)
 
@@ -134,84 +144,6 @@ class Publish(Story[DeliveryStatus]):
             _, holder = stage(conversation, room, now)
             delivery.check_generation(binding.current(holder.about, now), self.generation)
         return member, right
-
-
-def _say(
-    draft: Draft,
-    conversation: Conversation,
-    session: Session,
-    member: Membership | None,
-    right: str,
-    words: Words,
-    now: datetime,
-    *,
-    key: str | None,
-    caller: Caller,
-    limits: Limits,
-) -> Delivery:
-    """Write intent, record and proof of one local publication."""
-    provider = conversation.ref.provider
-    if provider not in delivery.LOCAL:
-        raise NoAdapter(
-            f"nothing speaks for {provider}/{conversation.ref.account_id}. Connect an adapter "
-            "for this account.",
-            provider=provider,
-        )
-    origin, replied = _origin(draft, conversation, member, words, caller, session, now)
-    made = Delivery(
-        conversation=conversation.id,
-        id=conversation.about.deliveries + 1,
-        session=session.id,
-        state=DeliveryState.DELIVERED,
-        right=right,
-        created_at=now,
-        settled_at=now,
-        text="",
-        answers=None if replied is None else replied[0],
-        reply_to=None if replied is None else replied[1],
-        origin=origin,
-        attempts=1,
-    )
-    about = replace(conversation.about, deliveries=made.id)
-    conversation = replace(conversation, about=about)
-    draft.save(conversation)
-    if reason := delivery.refusal(words.text):
-        made = replace(made, state=DeliveryState.FAILED, failure=Failure.PERMANENT, reason=reason)
-    else:
-        name = public(draft.fresh())
-        message = InboundMessage(
-            conversation=replace(conversation.ref, kind=None),
-            text=words.text,
-            actor=Actor(public(session.id), session.name, is_bot=True, is_self=True),
-            message_id=name,
-            direction=Direction.OUTBOUND,
-            explicit_target=words.explicit_target,
-            reply_to=made.reply_to,
-            attachments=words.attachments,
-            origin=origin,
-            metadata=words.metadata,
-        )
-        message = admission.checked(message, limits)
-        taken = take(
-            draft,
-            message,
-            now,
-            door=Door.HEARD,
-            limits=limits,
-            said_by=session,
-            delivery=made.id,
-        )
-        made = replace(made, sequence=taken.sequence, message_ids=(name,))
-    draft.put(DELIVERY, (made.conversation, made.id), made)
-    if key is not None:
-        intent = Intent(
-            digest=digest_of(draft, conversation, words),
-            conversation=made.conversation,
-            delivery=made.id,
-            created_at=now,
-        )
-        draft.put(INTENT, (session.id, draft.id_key("key", key)), intent)
-    return made
 
 
 def _origin(
@@ -282,17 +214,22 @@ class Tell(Story[DeliveryStatus]):
             conversation, member = seat(
                 draft, conversation, one.id, by=Reason.MANUAL, policy=ALL, now=now
             )
-        sent = _say(
+        origin, replied = _origin(
+            draft, conversation, member, self.words, self.caller, session, now
+        )
+        sent = say(
             draft,
             conversation,
             session,
-            member,
             delivery.MEMBER,
             self.words,
             now,
+            origin=origin,
+            replied=replied,
             key=self.key,
-            caller=self.caller,
             limits=self.limits,
+            pace=PACE,
+            clusters=clusters,
         )
         return draft.changes, status_of(sent, conversation, session.name)
 
@@ -317,9 +254,13 @@ class ForgetKeys(Story[int]):
 class Outbound:
     """What sessions say, and what became of it."""
 
-    def __init__(self, store: Store, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, store: Store, deliveries: Deliveries, limits: Limits = LIMITS, pace: Pace = PACE
+    ) -> None:
         self._store = store
+        self._deliveries = deliveries
         self._limits = limits
+        self._pace = pace
 
     async def publish(
         self,
@@ -357,6 +298,7 @@ class Outbound:
                 key=checked_key(key),
                 generation=generation,
                 limits=self._limits,
+                pace=self._pace,
             )
         )
 
@@ -391,6 +333,26 @@ class Outbound:
                 limits=self._limits,
             )
         )
+
+    async def settled(
+        self, sent: DeliveryStatus, *, patience: float = WAIT_SECONDS, caller: Caller = CONTROLLER
+    ) -> DeliveryStatus:
+        """The delivery once nothing more happens to it by itself, or after `patience` seconds."""
+        number = number_of(sent.conversation)
+        if sent.state not in OPEN_STATES or sent.parked or number is None:
+            return sent
+        bell = self._store.bell(conversations=(number,))
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    found = await self._deliveries.show(sent.id, caller=caller)
+                    if found.state not in OPEN_STATES or found.parked:
+                        return found
+                    await bell.wait(patience)
+        except TimeoutError:
+            return await self._deliveries.show(sent.id, caller=caller)
+        finally:
+            bell.close()
 
     def _words(
         self,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
-from threadline.core.deliveries import Delivery, Intent
+from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
 from threadline.core.model import (
@@ -36,6 +37,7 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.ports import (
+    ADAPTER,
     ADDRESS,
     CONVERSATION,
     DELIVERY,
@@ -45,19 +47,24 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LANE,
     LEASE,
     LINK,
     LOGIN,
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
+    RECEIPT,
     RECORD,
     ROUTE,
     RUN,
     SESSION,
     TOKEN,
+    WAIT,
     Noun,
 )
+from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
 from threadline.core.tokens import Login, Token
 
@@ -118,15 +125,23 @@ _bare_delivery = _bare(Delivery)
 _bare_token = _bare(Token)
 _bare_link = _bare(Link)
 _bare_visitor = _bare(Visitor)
+_bare_receipt = _bare(Receipt)
+_bare_wait = _bare(Wait)
+_bare_adapter = _bare(Registration)
+_bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
 _token = msgspec.json.Decoder(Token).decode
 _link = msgspec.json.Decoder(Link).decode
 _visitor = msgspec.json.Decoder(Visitor).decode
+_push = msgspec.json.Decoder(PushTarget).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
+_receipt = msgspec.json.Decoder(Receipt).decode
+_wait = msgspec.json.Decoder(Wait).decode
+_adapter = msgspec.json.Decoder(Registration).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -205,6 +220,19 @@ def _held(row: Row) -> Held:
     return Held(row[0], row[2], bytes(row[1]), body.message, row[3], body.said_by, body.delivery)
 
 
+def _push_row(key: int, value: PushTarget) -> Row:
+    # The lease moves on its own; the body is what a person set and what became of it.
+    until = None if value.leased_until is None else micros(value.leased_until)
+    body = encode(_bare_push(replace(value, fence=0, leased_until=None))).decode()
+    return (key, 1 if value.state in ACTIVE else 0, value.fence, until, body)
+
+
+def _push_target(row: Row) -> tuple[int, PushTarget]:
+    session, fence, until, body = row
+    leased_until = None if until is None else instant(until)
+    return session, replace(_push(body), fence=fence, leased_until=leased_until)
+
+
 class Codec:
     """The one place that knows how a noun lies in its columns. Holds the store's key."""
 
@@ -242,8 +270,25 @@ class Codec:
                 value.session,
                 value.state.value,
                 micros(value.created_at),
+                value.turn,
+                1 if value.in_lane else 0,
                 encode(_bare_delivery(value)).decode(),
             ),
+            LANE: lambda key, value: (
+                key,
+                value.fence,
+                value.owner,
+                None if value.due_at is None else micros(value.due_at),
+                value.waiting,
+                value.ticket,
+            ),
+            RECEIPT: lambda key, value: (
+                *key,
+                value.position,
+                encode(_bare_receipt(value)).decode(),
+            ),
+            WAIT: lambda key, value: (*key, encode(_bare_wait(value)).decode()),
+            ADAPTER: lambda key, value: (*key, encode(_bare_adapter(value)).decode()),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
             LEASE: lambda key, value: (key, encode(value).decode()),
             RUN: lambda key, value: (*key, encode(value).decode()),
@@ -262,6 +307,7 @@ class Codec:
                 encode(_bare_visitor(value)).decode(),
             ),
             LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
+            PUSH: _push_row,
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -287,12 +333,27 @@ class Codec:
             ROUTE: lambda row: ((row[0], row[1], row[2]), row[3]),
             INDEXED: lambda row: (row[0], (row[1], row[2])),
             DELIVERY: lambda row: ((row[0], row[1]), _delivery(row[2])),
+            LANE: lambda row: (
+                row[0],
+                Lane(
+                    conversation=row[0],
+                    fence=row[1],
+                    owner=row[2],
+                    due_at=None if row[3] is None else instant(row[3]),
+                    waiting=row[4],
+                    ticket=row[5],
+                ),
+            ),
+            RECEIPT: lambda row: ((row[0], bytes(row[1])), _receipt(row[2])),
+            WAIT: lambda row: ((row[0], row[1], row[2], row[3]), _wait(row[4])),
+            ADAPTER: lambda row: ((row[0], row[1], row[2]), _adapter(row[3])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
             LEASE: lambda row: (row[0], _lease(row[1])),
             RUN: lambda row: ((row[0], row[1]), _run(row[2])),
             LINK: lambda row: (row[0], _link(row[1])),
             GUEST: lambda row: (row[0], _visitor(row[1])),
             LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
+            PUSH: _push_target,
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

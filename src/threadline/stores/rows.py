@@ -6,6 +6,7 @@ from typing import Any
 
 from threadline.core.model import Conversation, Membership
 from threadline.core.ports import (
+    ADAPTER,
     ADDRESS,
     CONVERSATION,
     DELIVERY,
@@ -15,17 +16,21 @@ from threadline.core.ports import (
     INDEXED,
     INTENT,
     KNOWN,
+    LANE,
     LEASE,
     LINK,
     LOGIN,
     MEMBER,
     NAME,
     PARTICIPANT,
+    PUSH,
+    RECEIPT,
     RECORD,
     ROUTE,
     RUN,
     SESSION,
     TOKEN,
+    WAIT,
     Noun,
 )
 
@@ -42,12 +47,17 @@ SAVED = (
     HELD,
     DELIVERY,
     INTENT,
+    LANE,
+    RECEIPT,
+    WAIT,
+    ADAPTER,
     TOKEN,
     LEASE,
     RUN,
     LINK,
     GUEST,
     LOGIN,
+    PUSH,
     ROUTE,
     INDEXED,
 )

@@ -100,6 +100,11 @@ def may_say(caller: Caller, session: str, scope: str) -> None:
             raise Unauthorized("this token does not speak for a session.")
 
 
+def may_push(caller: Caller, session: str) -> None:
+    """Say where a session is pushed to: controllers, a session for itself with `push`."""
+    may_say(caller, session, "push")
+
+
 def may_see_deliveries(caller: Caller, session: str | None) -> None:
     """Controllers all in their scope, a session its own, others none."""
     if isinstance(caller, SessionCaller):

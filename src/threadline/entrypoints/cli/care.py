@@ -144,7 +144,7 @@ def demo(
             "--folder",
             metavar="FOLDER",
             show_default=False,
-            help="Where its store is made; left out, a new temporary folder.",
+            help="Where its store is, or is made; left out, a new temporary folder.",
         ),
     ] = None,
     exports: Annotated[
@@ -156,12 +156,31 @@ def demo(
             help="Export files to import; left out, those of the checkout, else a small sample.",
         ),
     ] = None,
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, metavar="N", help="0 takes a free one."),
+    ] = 8080,
+    script: Annotated[
+        bool, typer.Option("--script", help="Tell the story in the terminal instead, and end.")
+    ] = False,
 ) -> None:
-    """See the whole story in half a minute, on a store of its own.
+    """Talk to three agents in your browser, on a server and a store of its own.
 
-    Real conversations are imported, sessions read them each by its own policy, a speaker is chosen,
-    a process is killed in the middle of its work, and everything is still there.
+    Real conversations are imported, and one of the agents looks things up in them. Kill the server
+    or an agent while you write: it is started again, and nothing is lost or said twice. In the same
+    folder a later demo goes on where this one stopped.
+
+      threadline demo
+      threadline demo --script   # half a minute, no browser: readers, a speaker, kill -9
     """
-    from threadline.entrypoints.cli.demo import demo as tell
 
-    leave(lambda: tell(folder, exports))
+    def run() -> int:
+        if script:
+            from threadline.entrypoints.cli.demo_story import tell
+
+            return tell(folder, exports)
+        from threadline.entrypoints.cli.demo import demo as serve
+
+        return serve(folder, exports, port)
+
+    leave(run)

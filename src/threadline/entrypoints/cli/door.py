@@ -58,6 +58,8 @@ ADVICE = {
     "binding_conflict": "As a command: threadline unbind REF",
     "handle_conflict": "`threadline group REF` lists the handles; --remove takes one away.",
     "already_attached": "One at a time: two would answer everything twice.",
+    "no_adapter": "Who speaks for it registers first: docs/how-to/adapters.md",
+    "delivery_conflict": "`threadline why ID` tells what happened to it.",
     "outcome_unknown": "Look whether it is there before you try again.",
     "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
@@ -198,7 +200,13 @@ async def enter(
     while True:
         try:
             return await stack.enter_async_context(
-                Threadline.open(url, key_file=settings.key_file or None, indexing=indexing)
+                Threadline.open(
+                    url,
+                    key_file=settings.key_file or None,
+                    indexing=indexing,
+                    allow_private=settings.adapters_allow_private,
+                    push_allow_private=settings.push_allow_private,
+                )
             )
         except StoreBusy:
             if hatch and file is not None and (tl := await _through_the_hatch(file)) is not None:

@@ -76,6 +76,7 @@ _add(
     send=saying.send,
     deliveries=saying.deliveries,
     attach=attaching.attach,
+    why=saying.why,
 )
 _add("Serve", serve=serving.serve, link=linking.link)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")

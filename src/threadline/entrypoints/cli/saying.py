@@ -13,7 +13,7 @@ from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
-    from threadline.flows.deliveries import DeliveryStatus
+    from threadline.flows.statuses import DeliveryStatus
 
 Speaker = Annotated[
     str,
@@ -125,6 +125,47 @@ def deliveries(
         str | None,
         typer.Option("--of", metavar="SESSION", show_default=False, help="Only of this session."),
     ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            show_default=False,
+            help="Only in this state: uncertain is what may wait for you.",
+        ),
+    ] = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            "--confirm", metavar="ID", show_default=False, help="It was said: you saw it there."
+        ),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option(
+            "--message-id",
+            metavar="ID",
+            show_default=False,
+            help="With --confirm: the platform's id of the message.",
+        ),
+    ] = None,
+    resend: Annotated[
+        str | None,
+        typer.Option(
+            "--resend",
+            metavar="ID",
+            show_default=False,
+            help="Say it again, behind what waits; it may be there twice.",
+        ),
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option("--drop", metavar="ID", show_default=False, help="Give an uncertain one up."),
+    ] = None,
+    cancel: Annotated[
+        str | None,
+        typer.Option("--cancel", metavar="ID", show_default=False, help="Take a pending one back."),
+    ] = None,
     after: Annotated[
         str | None,
         typer.Option(
@@ -137,31 +178,112 @@ def deliveries(
     scope: Scope = None,
     as_json: Json = False,
 ) -> None:
-    """List what sessions said and what became of it, newest first."""
+    """List what sessions said and what became of it, newest first; or settle one by hand.
 
-    async def work(line: Line) -> None:
+    A message whose fate nobody knows is `uncertain`: it is never repeated by itself. Look on the
+    platform, then confirm, resend or drop it.
+
+      threadline deliveries --state uncertain
+    """
+
+    async def work(line: Line) -> int | None:
+        from threadline.core.errors import InvalidInput
+
+        asked = {"confirm": confirm, "resend": resend, "drop": drop, "cancel": cancel}
+        chosen = {action: name for action, name in asked.items() if name is not None}
+        if len(chosen) > 1:
+            raise InvalidInput("one action at a time.")
+        for action, name in chosen.items():
+            if action == "confirm":
+                done = await line.tl.deliveries.confirm(name, message_id, caller=line.caller)
+            else:
+                done = await getattr(line.tl.deliveries, action)(name, caller=line.caller)
+            if as_json:
+                write_json(plain(done))
+            else:
+                say(f"{done.id}: {inert(_state(done))}")
+            return None
         where, caller = (None, line.caller) if ref is None else line.where(ref)
         page = await line.tl.deliveries.page(
-            where=where, session=session, after=after, limit=limit, caller=caller
+            where=where, session=session, state=state, after=after, limit=limit, caller=caller
         )
         if as_json:
             write_json(plain(page))
-            return
+            return None
         if not page.deliveries:
-            say("Nothing was said yet.")
-            return
+            say("Nothing was said yet." if state is None else f"None is {inert(state)}.")
+            return None
         made = table("id", "when", "session", "conversation", "state", "record", right=["record"])
         for one in page.deliveries:
-            state = f"{one.state.value}: {one.reason}" if one.reason else one.state.value
             place = "" if one.sequence is None else one.sequence
             made.add_row(
-                *cells(one.id, exactly(one.created_at), one.session_id, one.ref, state, place)
+                *cells(one.id, exactly(one.created_at), one.session_id, one.ref, _state(one), place)
             )
         console().print(made)
         if page.next is not None:
             say(f"There are more: --after {page.next}", "dim")
+        return None
 
     act(work, home=home, store=store, scope=scope, as_json=as_json)
+
+
+def why(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MESSAGE_OR_DELIVERY",
+            show_default=False,
+            help="A delivery's id, or a record as CONVERSATION:NUMBER.",
+        ),
+    ],
+    home: Home = None,
+    store: Store = None,
+    scope: Scope = None,
+    as_json: Json = False,
+) -> None:
+    """Tell one message through all its states: written, sent, refused, in doubt, recorded.
+
+    threadline why web/office/lobby:4
+    """
+
+    async def work(line: Line) -> None:
+        from threadline.core.errors import NotFound
+
+        place, mark, number = name.rpartition(":")
+        delivery = name
+        if mark and number.removeprefix("-").isdecimal():
+            where, caller = line.where(place)
+            found = await line.tl.deliveries.of_record(where, int(number), caller=caller)
+            if found is None:
+                raise NotFound(
+                    f"record {number} of {place} was not said by a session here.", message=name
+                )
+            delivery = found
+        shown, trail = await line.tl.deliveries.why(delivery, caller=line.caller)
+        if as_json:
+            write_json({"delivery": plain(shown), "steps": plain(trail)})
+            return
+        say(f"{shown.id} by {inert(shown.session_id)} in {shown.ref}", "bold")
+        made = table("when", "state", "what")
+        for step in trail:
+            made.add_row(*cells(exactly(step.at), step.state.value, step.note))
+        console().print(made)
+        if shown.sequence is not None:
+            say(f"Record {shown.sequence}, known there as {', '.join(shown.message_ids) or '-'}.")
+        elif shown.parked:
+            say("Nobody knows whether it was said. Look there, then confirm, resend or drop it.")
+
+    act(work, home=home, store=store, scope=scope, as_json=as_json)
+
+
+def _state(one: DeliveryStatus) -> str:
+    """A delivery's state in a cell, with what goes with it."""
+    words = one.state.value
+    if one.parts > 1 and one.confirmed < one.parts:
+        words += f" ({one.confirmed}/{one.parts})"
+    if one.parked:
+        words += ", parked"
+    return f"{words}: {one.reason}" if one.reason else words
 
 
 def _record(given: str | None) -> int | str | None:
@@ -173,11 +295,17 @@ def _record(given: str | None) -> int | str | None:
 
 def _told(sent: DeliveryStatus, as_json: bool) -> int:
     """What became of it; a delivery that failed is a refusal."""
-    failed = sent.failure is not None
+    from threadline.core.deliveries import DeliveryState
+
+    failed = sent.state is DeliveryState.FAILED
     if as_json:
         write_json(plain(sent))
     elif failed:
         say(f"Not said: {inert(sent.reason)}")
+    elif sent.state is DeliveryState.PENDING:
+        say(f"Written down as {sent.id}; it is sent by the server: threadline serve")
+    elif sent.state is not DeliveryState.DELIVERED:
+        say(f"{sent.id}: {inert(_state(sent))}")
     elif sent.repeated:
         say(f"Said before under this key: record {sent.sequence} of {sent.ref}.")
     elif sent.sequence is None:

@@ -144,9 +144,13 @@ class PlaceBody(Body):
 
 
 class InboundBody(MessageBody, kw_only=True):
-    """A message an adapter heard, with the place it was said in and that place's other names."""
+    """A message an adapter heard, with the place it was said in and that place's other names.
+
+    `token` is the key of the delivery an own message repeats, where the platform hands it back.
+    """
 
     conversation: PlaceBody
+    token: str | None = None
     parent: PlaceBody | None = None
     same_as: tuple[PlaceBody, ...] = ()
 

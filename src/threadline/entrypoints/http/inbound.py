@@ -28,6 +28,7 @@ def message_of(item: Any, caller: AdapterCaller) -> InboundMessage:
         body.conversation.ref(*own),
         parent=None if body.parent is None else body.parent.ref(*own),
         same_as=tuple(one.ref(*own) for one in body.same_as),
+        token=body.token,
     )
 
 

@@ -58,7 +58,7 @@ async def line_of(request: Request[Any, Any, Any], line: Flows) -> Flows:
         key=key,
         payload=_digest(await request.body()),
     )
-    return Flows(KeyedStore(line.store, claim, once=how == ONCE), line.limits)
+    return line.over(KeyedStore(line.store, claim, once=how == ONCE))
 
 
 def _digest(body: bytes) -> str:

@@ -140,6 +140,11 @@ class Segments:
 
 
 def undecoded(scope: Any) -> Any:
-    """The request with its path as it was sent, for the routing to split."""
+    """The request with its path as it was sent, for the routing to split.
+
+    It stays the same scope: what the routing writes into it is read outside, for the log.
+    """
     raw = scope.get("raw_path")
-    return scope if raw is None else {**scope, "path": raw.partition(b"?")[0].decode("ascii")}
+    if raw is not None:
+        scope["path"] = raw.partition(b"?")[0].decode("ascii")
+    return scope

@@ -26,8 +26,8 @@ from threadline.core.errors import ThreadlineError
 from threadline.core.ports import Outcome
 from threadline.core.recording import Taken
 from threadline.flows.census import Census
-from threadline.flows.deliveries import DeliveryStatus
 from threadline.flows.replay import Acknowledge
+from threadline.flows.statuses import DeliveryStatus
 
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)

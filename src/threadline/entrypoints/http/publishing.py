@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, post
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
+from threadline.core.model import Caller
 from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import AttachmentBody, Body, attachments_of
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import HEADER, OWN
 from threadline.entrypoints.shapes import plain
-from threadline.flows.deliveries import DeliveryStatus
+from threadline.flows.every import Flows
+from threadline.flows.statuses import DeliveryStatus
 
 Key = Annotated[str | None, HeaderParameter(name=HEADER)]
+InState = Annotated[
+    str | None,
+    QueryParameter(name="state", description="Only those in this state, such as uncertain."),
+]
 OPEN = (DeliveryState.PENDING, DeliveryState.SENDING)
+LONGEST_WAIT = 30.0
 
 
 class AboutBody(Body):
@@ -69,8 +77,13 @@ def _about(body: AboutBody | None) -> tuple[str, int] | None:
     return None if body is None else (body.conversation, body.sequence)
 
 
-def _answer(sent: DeliveryStatus, wait: float | bool | None) -> Response[Answer]:
+async def _answer(
+    line: Flows, caller: Caller, sent: DeliveryStatus, wait: float | bool | None
+) -> Response[Answer]:
     """202 for an intent that was written; 200 where the caller waited for its end."""
+    if wait and sent.state in OPEN:
+        patience = LONGEST_WAIT if wait is True else min(max(float(wait), 0.0), LONGEST_WAIT)
+        sent = await line.outbound.settled(sent, patience=patience, caller=caller)
     settled = sent.state not in OPEN
     return Response(dict(plain(sent)), status_code=200 if wait and settled else 202)
 
@@ -100,7 +113,7 @@ async def publish(
         metadata=data.metadata,
         caller=caller,
     )
-    return _answer(sent, data.wait)
+    return await _answer(line, caller, sent, data.wait)
 
 
 @post(
@@ -124,7 +137,7 @@ async def send(
         metadata=data.metadata,
         caller=caller,
     )
-    return _answer(sent, data.wait)
+    return await _answer(line, caller, sent, data.wait)
 
 
 @get(
@@ -137,12 +150,16 @@ async def page(
     caller: Asker,
     conversation: FromQuery[str | None] = None,
     session: FromQuery[str | None] = None,
+    in_state: InState = None,
     after: FromQuery[str | None] = None,
     limit: FromQuery[int | None] = None,
 ) -> Answer:
-    """Deliveries, newest first; a session sees its own."""
+    """Deliveries, newest first; a session sees its own.
+
+    `state=uncertain` lists what may wait for a person.
+    """
     found = await line.deliveries.page(
-        where=conversation, session=session, after=after, limit=limit, caller=caller
+        where=conversation, session=session, state=in_state, after=after, limit=limit, caller=caller
     )
     return dict(plain(found))
 
@@ -157,4 +174,50 @@ async def show(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
     return dict(plain(await line.deliveries.show(delivery, caller=caller)))
 
 
-ROUTES = [publish, send, page, show]
+@get("/v1/deliveries/{delivery:str}/steps", opt=callers(CONTROLLER, SESSION))
+async def steps(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
+    """Every step a delivery took, in order."""
+    shown, trail = await line.deliveries.why(delivery, caller=caller)
+    return {"delivery": plain(shown), "steps": plain(trail)}
+
+
+class ConfirmBody(Body):
+    """The platform's id of the message a person saw, where they know it."""
+
+    message_id: str | None = None
+
+
+@post("/v1/deliveries/{delivery:str}/confirm", status_code=200, opt=callers(CONTROLLER))
+async def confirm(
+    delivery: FromPath[str], line: Line, caller: Asker, data: JSONBody[ConfirmBody | None] = None
+) -> Answer:
+    """It was said: a person saw it. Its record is written now."""
+    message_id = None if data is None else data.message_id
+    return dict(plain(await line.deliveries.confirm(delivery, message_id, caller=caller)))
+
+
+@post("/v1/deliveries/{delivery:str}/resend", status_code=200, opt=callers(CONTROLLER))
+async def resend(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
+    """Say it again, at the tail of its lane; it may be there twice."""
+    return dict(plain(await line.deliveries.resend(delivery, caller=caller)))
+
+
+@post("/v1/deliveries/{delivery:str}/drop", status_code=200, opt=callers(CONTROLLER))
+async def drop(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
+    """Give an uncertain delivery up."""
+    return dict(plain(await line.deliveries.drop(delivery, caller=caller)))
+
+
+@post("/v1/deliveries/{delivery:str}/cancel", status_code=200, opt=callers(CONTROLLER, SESSION))
+async def cancel(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
+    """Take a pending delivery back; a session its own."""
+    return dict(plain(await line.deliveries.cancel(delivery, caller=caller)))
+
+
+async def outbox(line: Flows, stopping: asyncio.Event) -> None:
+    """Carry out what sessions say on platforms."""
+    await line.outbox.run(stopping)
+
+
+ROUTES = [publish, send, page, show, steps, confirm, resend, drop, cancel]
+LOOPS = [outbox]

@@ -22,6 +22,7 @@ from litestar.types import ASGIApp
 from threadline.core.errors import ConfigError
 from threadline.core.ports import Outcome
 from threadline.entrypoints.http import (
+    adapters,
     asked,
     attaching,
     auth,
@@ -38,6 +39,7 @@ from threadline.entrypoints.http import (
     origins,
     page,
     publishing,
+    push,
     searching,
     sessions,
     speakers,
@@ -71,6 +73,8 @@ MODULES: tuple[Any, ...] = (
     links,
     chat,
     login,
+    adapters,
+    push,
     page,
 )
 

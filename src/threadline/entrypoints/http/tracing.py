@@ -27,7 +27,7 @@ from threadline.core.ids import public
 from threadline.core.ports import Outcome, Story
 from threadline.core.recording import Taken
 from threadline.entrypoints.http.metrics import decision
-from threadline.flows.deliveries import DeliveryStatus
+from threadline.flows.statuses import DeliveryStatus
 
 REMEMBERED = 4_096
 CONVERSATION = "threadline.conversation"

@@ -2,11 +2,13 @@
 select d.conversation, d.id, d.body
 from {{rows}} k join deliveries d on d.conversation = k.conversation and d.id = k.id;
 
--- name: deliveries.save (conversation bigint, id bigint, session bigint, state text, created_at bigint, body text)
-insert into deliveries (conversation, id, session, state, created_at, body)
-select k.conversation, k.id, k.session, k.state, k.created_at, k.body from {{rows}} k where true
+-- name: deliveries.save (conversation bigint, id bigint, session bigint, state text, created_at bigint, turn bigint, lane smallint, body text)
+insert into deliveries (conversation, id, session, state, created_at, turn, lane, body)
+select k.conversation, k.id, k.session, k.state, k.created_at, k.turn, k.lane, k.body
+from {{rows}} k where true
 on conflict (conversation, id) do update
-set session = excluded.session, state = excluded.state, body = excluded.body;
+set session = excluded.session, state = excluded.state, turn = excluded.turn, lane = excluded.lane,
+    body = excluded.body;
 
 -- name: deliveries.drop (conversation bigint, id bigint)
 delete from deliveries where (conversation, id) in (select k.conversation, k.id from {{rows}} k);
@@ -25,6 +27,15 @@ order by d.created_at desc, d.conversation desc, d.id desc limit $5;
 select d.conversation, d.id, d.body from deliveries d join conversations c on c.id = d.conversation
 where c.scope = $1 and (d.created_at, d.conversation, d.id) < ($2, $3, $4)
 order by d.created_at desc, d.conversation desc, d.id desc limit $5;
+
+-- name: deliveries.in_state
+select d.conversation, d.id, d.body from deliveries d join conversations c on c.id = d.conversation
+where d.state = $2 and c.scope = $1 and (d.created_at, d.conversation, d.id) < ($3, $4, $5)
+order by d.created_at desc, d.conversation desc, d.id desc limit $6;
+
+-- name: deliveries.in_lane
+select d.conversation, d.id, d.body from deliveries d
+where d.conversation = $1 and d.lane = 1 order by d.turn limit $2;
 
 -- name: deliveries.latest
 select d.conversation, d.id, d.body from deliveries d

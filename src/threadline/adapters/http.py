@@ -1,0 +1,251 @@
+"""The dialect of adapters that run elsewhere and speak our own HTTP (DESIGN section 6).
+
+We call `POST {callback}/publish`, signed as Standard Webhooks, with the part's key as
+`Idempotency-Key` and as the id of the message. Proof is `{"message_id": "…"}`; a refusal names its
+class, `{"refused": "rate_limited", "wait": 30, "bucket": "account"}`. What is heard comes in
+through `/v1/inbound` under the adapter's token, so there is no webhook to verify or to parse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from threadline.core.adapters import Account, Capabilities
+from threadline.core.deliveries import Failure
+from threadline.core.errors import InvalidConversation
+from threadline.core.model import ConversationRef, InboundMessage, Kind
+from threadline.core.wire import (
+    ApiCall,
+    ApiResponse,
+    Bucket,
+    Doubt,
+    OutboundMessage,
+    Refused,
+    Request,
+    Sent,
+)
+
+MAX_ID = 1024
+REASON = 300
+
+
+class Http:
+    """One account of an out-of-process adapter."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As it registered them."""
+        return self._account.capabilities
+
+    def verify(self, request: Request) -> bool:
+        """Nothing comes in this way: such an adapter has a token."""
+        return False
+
+    def parse(self, request: Request) -> Sequence[InboundMessage]:
+        """Nothing comes in this way."""
+        return []
+
+    def render(self, message: OutboundMessage) -> ApiCall:
+        """The signed call that asks it to say one part."""
+        body = {
+            "type": "publish",
+            "key": message.key,
+            "delivery": message.delivery,
+            "attempt": message.attempt,
+            "conversation": self._place(message.conversation),
+            "session_id": message.session_id,
+            "text": message.text,
+            "part": message.part,
+            "parts": message.parts,
+            "reply_to": message.reply_to,
+            "attachments": [asdict(one) for one in message.attachments],
+            "metadata": dict(message.metadata),
+        }
+        return self.call("publish", body, message.key)
+
+    def call(self, name: str, body: Mapping[str, Any], key: str) -> ApiCall:
+        """A signed call of one of its routes."""
+        return ApiCall(
+            method="POST",
+            url=f"{self._account.callback}/{name}",
+            body=json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
+                "utf-8", "replace"
+            ),
+            headers={"content-type": "application/json", "idempotency-key": key},
+            route=name,
+            key=key,
+            secret=self._account.secret,
+        )
+
+    def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
+        """Proof, a typed refusal, else what the status says: total over all answers."""
+        said = _object(answer.body)
+        refusal = _refusal(said, answer)
+        if refusal is not None:
+            return refusal
+        if 200 <= answer.status < 300:
+            return _proof(said.get("message_id"))
+        return by_status(answer)
+
+    def challenge(self, words: str) -> ApiCall:
+        """The signed call that asks for these words back."""
+        return self.call(
+            "challenge", {"type": "challenge", "challenge": words}, f"challenge.{words}"
+        )
+
+    def is_proven(self, words: str, answer: ApiResponse) -> bool:
+        """Only an answer that says them, not any server that says OK."""
+        said = _object(answer.body).get("challenge")
+        return 200 <= answer.status < 300 and said == words
+
+    def open_child(
+        self, parent: ConversationRef, root: str | None, title: str, key: str
+    ) -> ApiCall:
+        """The signed call that asks it to open a conversation below another one."""
+        body = {
+            "type": "child_conversation",
+            "key": key,
+            "conversation": self._place(parent),
+            "reply_to": root,
+            "title": title,
+        }
+        return self.call("child-conversation", body, key)
+
+    def read_child(
+        self, parent: ConversationRef, call: ApiCall, answer: ApiResponse
+    ) -> ConversationRef | Refused | Doubt:
+        """The child's address: `{"conversation_id", "parent_conversation_id"?}`."""
+        said = _object(answer.body)
+        refusal = _refusal(said, answer)
+        if refusal is not None:
+            return refusal
+        if not 200 <= answer.status < 300:
+            return by_status(answer)
+        try:
+            return ConversationRef(
+                parent.provider,
+                parent.account_id,
+                said.get("conversation_id", ""),
+                said.get("parent_conversation_id"),
+                parent.scope_id,
+                Kind.THREAD,
+            )
+        except InvalidConversation as error:
+            return Doubt(reason=f"the answer names no conversation: {error}")
+
+    def _place(self, ref: ConversationRef) -> dict[str, Any]:
+        return {
+            "scope_id": ref.scope_id,
+            "provider": ref.provider,
+            "account_id": ref.account_id,
+            "conversation_id": ref.conversation_id,
+            "parent_conversation_id": ref.parent_conversation_id,
+            "kind": None if ref.kind is None else ref.kind.value,
+        }
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """The answer as an object; anything else is an empty one."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _proof(message_id: Any) -> Sent | Doubt:
+    if isinstance(message_id, str) and 0 < len(message_id) <= MAX_ID and message_id.isprintable():
+        return Sent(message_id=message_id)
+    return Doubt(reason="the adapter took it and gave no message_id.")
+
+
+def _refusal(said: Mapping[str, Any], answer: ApiResponse) -> Refused | None:
+    """A refusal the adapter names; a class it made up says at least that it was not said."""
+    if "refused" not in said:
+        return None
+    word = said["refused"]
+    try:
+        failure = Failure(word) if isinstance(word, str) else Failure.PERMANENT
+    except ValueError:
+        failure = Failure.PERMANENT
+    bucket = said.get("bucket")
+    try:
+        chosen = Bucket(bucket) if isinstance(bucket, str) else None
+    except ValueError:
+        chosen = None
+    wait = _seconds(said.get("wait"))
+    reason = said.get("reason")
+    return Refused(
+        failure=failure,
+        reason=_plain(reason) if isinstance(reason, str) and reason else _plain(str(word)),
+        wait=retry_after(answer) if wait is None else wait,
+        bucket=chosen,
+    )
+
+
+def by_status(answer: ApiResponse) -> Refused | Doubt:
+    """What a bare status means: every one has exactly one meaning.
+
+    Only 503 promises that nothing was done; any other 5xx may come from behind the deed.
+    """
+    status, wait = answer.status, retry_after(answer)
+    reason = f"HTTP {status}"
+    match status:
+        case 429:
+            return Refused(failure=Failure.RATE_LIMITED, reason=reason, wait=wait)
+        case 503:
+            return Refused(failure=Failure.TRANSIENT, reason=reason, wait=wait)
+        case 401 | 403 | 407:
+            return Refused(failure=Failure.AUTH, reason=reason)
+        case 404 | 410:
+            return Refused(failure=Failure.NOT_FOUND, reason=reason)
+        case 405 | 415 | 501:
+            return Refused(failure=Failure.UNSUPPORTED, reason=reason)
+        case _ if 300 <= status < 500 and status not in (408, 409, 425):
+            return Refused(failure=Failure.PERMANENT, reason=reason)
+    return Doubt(reason=f"{reason}: it may have been said.")
+
+
+def retry_after(answer: ApiResponse) -> float | None:
+    """The stated wait in seconds: a number, a fraction, or a date held against the answer's own.
+
+    >>> retry_after(ApiResponse(status=429, headers={"retry-after": "1.5"}))
+    1.5
+    >>> retry_after(ApiResponse(status=429, headers={"retry-after": "soon"})) is None
+    True
+    """
+    given = answer.headers.get("retry-after", "").strip()
+    if not given:
+        return None
+    try:
+        return _seconds(float(given))
+    except ValueError:
+        pass
+    try:
+        until = parsedate_to_datetime(given)
+        at = parsedate_to_datetime(answer.headers.get("date", ""))
+        return max(0.0, (until - at).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _seconds(wait: Any) -> float | None:
+    if isinstance(wait, bool) or not isinstance(wait, int | float):
+        return None
+    try:
+        seconds = float(wait)
+    except OverflowError:
+        return None
+    return seconds if seconds == seconds else None
+
+
+def _plain(text: str) -> str:
+    """An adapter's words as one short printable line."""
+    return "".join(one if one.isprintable() else " " for one in text[:REASON]).strip()

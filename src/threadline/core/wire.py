@@ -1,0 +1,129 @@
+"""What passes between a dialect and a wire: calls and answers as values, no socket in sight.
+
+A dialect renders what is to be said into an `ApiCall`; a transport performs it and brings the
+`ApiResponse`; the dialect reads that as proof, refusal, doubt, or a further call. A transport that
+brings no answer says which of two things happened, because everything depends on it: nothing left
+(`Unsent`, so it may be tried again), or something did (`Lost`, so it may have been said).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from threadline.core.deliveries import Failure
+from threadline.core.model import Attachment, ConversationRef, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a provider sent to a webhook, byte for byte. Header names are lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundMessage:
+    """What an adapter is asked to say: one message, or one part of a long one.
+
+    `key` names this part for ever; a provider with idempotent sends is given it. `reply_to` is a
+    message id of this conversation, `parts` how many messages the whole text became, `part` counts
+    from 1, `attempt` counts the calls made for this delivery.
+    """
+
+    conversation: ConversationRef
+    text: str
+    key: str
+    session_id: str
+    delivery: str = ""
+    reply_to: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    part: int = 1
+    parts: int = 1
+    attempt: int = 1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiCall:
+    """One call towards a provider, as data.
+
+    `route` is what the provider counts its limits by; `key` goes out as the idempotency key and as
+    the id of a signed message; `secret` signs it and is never shown.
+    """
+
+    method: str
+    url: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    route: str = ""
+    key: str = ""
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiResponse:
+    """A provider's answer. Header names are lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Unsent(Exception):
+    """No byte of the call left: it certainly was not said."""
+
+
+class Lost(Exception):
+    """The call left and no answer came: it may have been said."""
+
+
+class Bucket(Word):
+    """What a rate limit is counted by."""
+
+    CONVERSATION = "conversation"
+    ROUTE = "route"
+    ACCOUNT = "account"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Proof: the id the provider gave the message."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The provider said no, so it was not said.
+
+    `wait` is in seconds, as the provider stated it; None where it did not. `bucket` None is not
+    known.
+    """
+
+    failure: Failure
+    reason: str = ""
+    wait: float | None = None
+    bucket: Bucket | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """An answer that tells neither: it may have been said."""
+
+    reason: str
+
+
+class Transport(Protocol):
+    """Performs calls. The only place that knows whether bytes left."""
+
+    async def perform(self, call: ApiCall) -> ApiResponse:
+        """The provider's answer, whatever its status.
+
+        Never repeats a call by itself, never follows a redirect. Raises `Unsent` or `Lost`.
+        """

@@ -8,7 +8,6 @@ import pytest
 
 from tests.conftest import OpenStore, Store
 from tests.outbox.conftest import (
-    ADAPTER,
     HALL,
     ROOM,
     Platform,
@@ -436,12 +435,16 @@ async def test_two_nodes_send_every_message_once_and_in_order(
 async def test_a_token_of_another_conversation_proves_nothing(
     tl: Threadline, platform: Platform
 ) -> None:
-    """An adapter settles what stands in the place it names, no other."""
+    """An adapter settles what stands in the place it names, and was called; no other."""
+    platform.fault("drop", place="hall")
     sent = await tl.outbound.publish(HALL, "agent", "In the hall.")
-    key = f"{sent.id}.1"
+    await tl.outbox.round()
+    unsent = await tl.outbound.publish(ROOM, "agent", "Not yet.")
 
-    taken = await echo(tl, "In the room.", "x1", key)
+    elsewhere = await echo(tl, "In the room.", "x1", f"{sent.id}.1")
+    uncalled = await echo(tl, "Also in the room.", "x2", f"{unsent.id}.1")
 
-    assert (taken.held, await texts(tl)) == (False, ["In the room."])
-    assert (await tl.deliveries.show(sent.id)).state is PENDING
-    assert ADAPTER.account_id == ROOM.account_id
+    assert (elsewhere.held, uncalled.held) == (False, False)
+    assert await texts(tl) == ["In the room.", "Also in the room."]
+    assert (await tl.deliveries.show(sent.id)).state is UNCERTAIN
+    assert (await tl.deliveries.show(unsent.id)).state is PENDING

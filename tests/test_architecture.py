@@ -49,9 +49,7 @@ LONGER = {
     "flows/replay.py": 500,
     "flows/sessions.py": 500,
     "flows/hydration.py": 490,
-    "flows/guests.py": 500,
     "stores/codec.py": 490,
-    "entrypoints/http/answers.py": 520,
 }
 
 

@@ -84,6 +84,27 @@ def by_session(body: Any = None, **more: Any) -> Line:
     return line(body, member="ok 404 404", outsider="404", peer="403", **more)
 
 
+def pushing(body: Any = None) -> Line:
+    """A line about a session's push target: with the scope `push` it is the session's own."""
+    return line(body, member="ok 403 403", outsider="ok 403 403", unscoped="ok 403 403")
+
+
+def untargeted() -> Line:
+    """The same where there is no target yet: whoever may ask is told so."""
+    return line(
+        controller="404 404 404",
+        stranger="404 404 404",
+        member="404 403 403",
+        outsider="404 403 403",
+        unscoped="404 403 403",
+    )
+
+
+def settled() -> Line:
+    """A line about what an operator does with a delivery; the one there is was delivered."""
+    return line(controller="409 404 404", stranger="404 409 404")
+
+
 NEW = {
     "provider": "web",
     "account_id": "office",
@@ -102,6 +123,11 @@ TABLE: dict[str, Line] = {
     "GET /openapi": everybody("ok"),
     "GET /openapi/openapi.json": everybody("ok"),
     "GET /openapi/{path}": everybody("404"),
+    "GET /": everybody("ok"),
+    "GET /docs": everybody("ok"),
+    "GET /assets/{file}": everybody("ok ok 404"),
+    "GET /chat": everybody("ok"),
+    "GET /chat/{link}": everybody("ok"),
     "GET /health": everybody("ok"),
     "GET /ready": everybody("ok"),
     "GET /metrics": everybody("ok"),
@@ -140,6 +166,13 @@ TABLE: dict[str, Line] = {
         member="ok 404 404",
         outsider="404",
         peer="403",
+    ),
+    f"POST {ONE}/children": line(
+        {},
+        controller="409 404 404",
+        stranger="404 409 404",
+        adapter="409 404 404",
+        neighbour="404",
     ),
     f"PATCH {ONE}": line({"title": "Lobby"}),
     f"GET {ONE}/transcript": line(
@@ -189,6 +222,10 @@ TABLE: dict[str, Line] = {
         member="ok 403 403",
         outsider="404 403 403",
     ),
+    f"PUT {WHO}/push": pushing({"url": "https://hook.example/in"}),
+    f"GET {WHO}/push": untargeted(),
+    f"DELETE {WHO}/push": pushing(),
+    f"POST {WHO}/push/prove": untargeted(),
     f"POST {WHO}/aliases": line({"alias": "{fresh}"}),
     f"DELETE {WHO}/aliases/{{alias}}": line(),
     f"POST {WHO}/reassign": line({"to": "{spare}"}),
@@ -210,6 +247,39 @@ TABLE: dict[str, Line] = {
     "GET /v1/deliveries": line(**ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok"),
     "GET /v1/deliveries/{delivery}": line(
         member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404", bound="ok 404 404"
+    ),
+    "GET /v1/deliveries/{delivery}/steps": line(
+        member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404"
+    ),
+    "POST /v1/deliveries/{delivery}/cancel": line(
+        controller="409 404 404",
+        stranger="404 409 404",
+        member="409 404 404",
+        outsider="404",
+        peer="404",
+        unscoped="409 404 404",
+    ),
+    "POST /v1/deliveries/{delivery}/confirm": settled(),
+    "POST /v1/deliveries/{delivery}/resend": settled(),
+    "POST /v1/deliveries/{delivery}/drop": settled(),
+    "GET /v1/adapters": line(**ALONE, adapter="ok", neighbour="ok"),
+    "POST /v1/adapters": line(
+        {
+            "provider": "web",
+            "account_id": "office",
+            "scope_id": "{scope}",
+            "callback": "https://127.0.0.1:1/",
+        },
+        controller="409 403",
+        stranger="403 409",
+        adapter="409 403",
+        neighbour="403 403",
+    ),
+    "GET /v1/adapters/{provider}/{account}": line(
+        controller="404", stranger="404", adapter="404", neighbour="403"
+    ),
+    "DELETE /v1/adapters/{provider}/{account}": line(
+        controller="404", stranger="404", adapter="404", neighbour="403"
     ),
     "POST /v1/inbound": line(
         {"conversation": {"conversation_id": "lobby", "kind": "room"}, **SAID},

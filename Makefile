@@ -20,8 +20,8 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $(READY)
 
-demo: $(READY) ## Import real conversations and see the whole story in the terminal
-	$(VENV)/bin/threadline demo
+demo: $(READY) ## A server with real conversations and three agents; goes on where it stopped
+	$(VENV)/bin/threadline demo --folder .demo
 
 test: $(READY) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
 	$(PY) scripts/browser.py

@@ -50,7 +50,7 @@ class Line:
         return len(self.expected["controller"])
 
 
-def line(body: Any = None, query: dict[str, str] | None = None, **said: str) -> Line:
+def line(body: Any = None, query: Any = None, **said: str) -> Line:
     """A line with what most routes do for whoever it does not name."""
     usual = dict.fromkeys(CALLERS, "403")
     usual |= {"nobody": "401", "guest": "401", "elsewhere": "401"}

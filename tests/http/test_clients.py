@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -44,10 +44,17 @@ async def serving(line: Threadline, **settings: float) -> AsyncIterator[Site]:
             await running
 
 
-async def dial(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@asynccontextmanager
+async def dial(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A bare connection."""
     address = httpx.URL(url)
-    return await asyncio.open_connection(address.host, address.port)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
@@ -76,24 +83,22 @@ async def test_a_client_that_sends_byte_by_byte_is_hung_up_on(tl: Threadline, pa
     """Every byte comes in time, the whole does not."""
     async with serving(tl, header_seconds=0.3, body_seconds=0.3) as site:
         boss = await site.controller()
-        reader, writer = await dial(site.url)
         head = b"POST /v1/conversations HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        if part == "body":
-            token = boss.headers["Authorization"].encode()
-            writer.write(head + b"Authorization: " + token + b"\r\nContent-Length: 900\r\n\r\n")
-            words = b" " * 900
-        else:
-            words = head + b"X: " + b"x" * 900
-        dripping = asyncio.create_task(drip(writer, words, 0.05))
+        async with dial(site.url) as (reader, writer):
+            if part == "body":
+                token = boss.headers["Authorization"].encode()
+                writer.write(head + b"Authorization: " + token + b"\r\nContent-Length: 900\r\n\r\n")
+                words = b" " * 900
+            else:
+                words = head + b"X: " + b"x" * 900
+            dripping = asyncio.create_task(drip(writer, words, 0.05))
 
-        said = await ended(reader)
+            said = await ended(reader)
 
-        assert not dripping.done()
-        assert b" 200 " not in said.split(b"\r\n")[0]
-        assert (await boss.get("/v1/conversations")).status_code == 200
-        dripping.cancel()
-        await asyncio.gather(dripping, return_exceptions=True)
-        writer.close()
+            assert said == b""
+            assert (await boss.get("/v1/conversations")).status_code == 200
+            dripping.cancel()
+            await asyncio.gather(dripping, return_exceptions=True)
 
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {GIB}", "Transfer-Encoding: chunked"])
@@ -101,38 +106,36 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_kept(
     site: Site, boss: httpx.AsyncClient, lobby: str, framing: str
 ) -> None:
     """A gibibyte is refused after a few mebibytes at most, and none of it is held."""
-    reader, writer = await dial(site.url)
-    token = boss.headers["Authorization"]
     lines = [
         f"POST /v1/conversations/{lobby}/transcript HTTP/1.1",
         "Host: 127.0.0.1",
-        f"Authorization: {token}",
+        f"Authorization: {boss.headers['Authorization']}",
         "Content-Type: application/json",
         framing,
     ]
-    writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
     sent = 0
     piece = b"x" * 65_536
     if "chunked" in framing:
         piece = b"10000\r\n" + piece + b"\r\n"
-    answer = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+    async with dial(site.url) as (reader, writer):
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        answer = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
 
-    async def pour() -> None:
-        nonlocal sent
-        while not answer.done() and sent < GIB:
-            writer.write(piece)
-            await writer.drain()
-            sent += len(piece)
+        async def pour() -> None:
+            nonlocal sent
+            while not answer.done() and sent < GIB:
+                writer.write(piece)
+                await writer.drain()
+                sent += len(piece)
 
-    pouring = asyncio.create_task(pour())
-    head = await asyncio.wait_for(answer, SECONDS)
-    pouring.cancel()
-    await asyncio.gather(pouring, return_exceptions=True)
+        pouring = asyncio.create_task(pour())
+        head = await asyncio.wait_for(answer, SECONDS)
+        pouring.cancel()
+        await asyncio.gather(pouring, return_exceptions=True)
 
     assert b" 413 " in head.split(b"\r\n")[0]
     assert b"application/problem+json" in head
     assert sent <= 4 * BODY_BYTES
-    writer.close()
     assert (await boss.get("/v1/conversations")).status_code == 200
 
 
@@ -157,10 +160,9 @@ async def test_a_head_that_is_no_http_is_refused_with_a_problem(site: Site) -> N
         b"GET / HTTP/1.1\r\nHost: a\x01\r\n\r\n",
         b"\x16\x03\x01\x02\x00" * 9,
     ):
-        reader, writer = await dial(site.url)
-        writer.write(words)
-        said = await ended(reader)
-        writer.close()
+        async with dial(site.url) as (reader, writer):
+            writer.write(words)
+            said = await ended(reader)
         head, _, body = said.partition(b"\r\n\r\n")
         assert b" 400 " in head.split(b"\r\n")[0], said
         assert json.loads(body)["code"] == "invalid_input"

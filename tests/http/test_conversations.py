@@ -181,7 +181,12 @@ async def test_what_is_left_out_stays_and_null_lifts_a_bound(
         60.0,
     )
     assert (lifted["max_retained_entries"], lifted["max_age"], lifted["metadata"]) == (5, None, {})
-    for wrong in ({"max_retained_entries": -1}, {"max_age": -1}, {"max_age": 1e300}):
+    for wrong in (
+        {"max_retained_entries": -1},
+        {"max_age": -1},
+        {"max_age": 1e300},
+        {"max_age": 1e11},
+    ):
         problem(await boss.patch(path, json=wrong), 400, "invalid_input")
 
 
@@ -257,7 +262,7 @@ async def test_a_page_has_a_hundred_records_and_at_most_five_hundred(
         whole += sequences(found)
         after = found["next"]
     assert whole == list(range(1, 511))
-    for wrong in ({"order": "up"}, {"view": "tree"}):
+    for wrong in ({"order": "up"}, {"view": "tree"}, {"after": 2**63}, {"before": -(2**70)}):
         answer = await boss.get(f"{LIST}/{lobby}/transcript", params=wrong)
         problem(answer, 400, "invalid_input")
 

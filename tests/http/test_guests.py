@@ -21,7 +21,7 @@ from threadline.core.ports import LINKS_OF, Changes, Loaded, Page, Store, Story
 from threadline.core.rules.limits import Limits
 from threadline.entrypoints.http import buckets
 from threadline.entrypoints.http.buckets import Buckets, GuestLimits
-from threadline.flows.guests import Revoked
+from threadline.flows.visiting import Revoked
 from threadline.testing.clock import StillClock
 
 

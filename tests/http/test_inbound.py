@@ -26,7 +26,7 @@ async def test_a_message_makes_its_conversation_in_the_tokens_account(
     number = await adapter.post(PATH, json=message("two", message_id="1.00", **PLACE))
 
     taken = msgspec.convert(first.json(), answers.Taken)
-    assert (taken.sequence, taken.duplicate, taken.held, taken.route) == (1, False, False, None)
+    assert (taken.sequence, taken.duplicate, taken.held, taken.route) == (1, False, False, "none")
     assert (again.json()["duplicate"], again.json()["record"]["text"]) == (True, "hi")
     assert number.json()["sequence"] == 2
     [made] = (await boss.get("/v1/conversations")).json()["conversations"]

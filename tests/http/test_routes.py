@@ -103,7 +103,7 @@ async def world(tl: Threadline) -> World:
         ("outsider", "session", {"session": other, "scopes": FULL}),
         ("unscoped", "session", {"session": coder, "scopes": ("push",)}),
     ):
-        options: dict[str, Any] = more  # type: ignore[assignment]
+        options: dict[str, Any] = more
         known = await tl.tokens.create(kind, scope=made.scope, caller=boss, **options)
         made.headers[caller] = {"Authorization": f"Bearer {known.token}"}
         if caller == "controller":
@@ -147,7 +147,7 @@ async def asked(
     far: World,
 ) -> tuple[int, str]:
     """What the caller gets; a stream is closed as soon as it began."""
-    target = {**near.names, **((), far.names, MISSING)[which]} if which else dict(near.names)
+    target = {**near.names, **({}, far.names, MISSING)[which]} if which else dict(near.names)
     if "{conversation}" in route or which == 0:
         # A session asks about itself, whatever the conversation; a peer about the member.
         own = {

@@ -54,6 +54,8 @@ async def test_a_rate_limit_holds_its_conversation_and_survives_a_restart(
 
     restarted = Threadline(store, allow_private=True)
     clock.move(seconds=29)
+    taken_back = await tl.outbound.publish(ROOM, "agent", "three")
+    await tl.deliveries.cancel(taken_back.id)
     await restarted.outbox.round()
     inside = (platform.calls, platform.said)
     clock.move(seconds=1)

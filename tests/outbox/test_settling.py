@@ -8,7 +8,6 @@ import pytest
 
 from tests.conftest import OpenStore, Store
 from tests.outbox.conftest import (
-    ADAPTER,
     HALL,
     ROOM,
     Platform,
@@ -222,6 +221,40 @@ async def test_an_own_message_that_nobody_here_said_is_recorded_once_that_is_cle
     assert {one.direction for one in await records(tl)} == {Direction.OUTBOUND}
 
 
+@pytest.mark.acceptance("G6", "A10")
+async def test_many_own_messages_that_waited_are_recorded_in_their_order(
+    tl: Threadline, platform: Platform, clock: StillClock
+) -> None:
+    """However many there are, and also while the next message of the lane has to wait."""
+    platform.fault("drop")
+    platform.fault("refuse", answer={"refused": "rate_limited", "wait": 600})
+    await tl.outbound.publish(ROOM, "agent", "Lost.")
+    await tl.outbound.publish(ROOM, "agent", "Later.")
+    await tl.outbox.round()
+    for number in range(30):
+        assert (await echo(tl, f"by hand {number}", f"h{number}")).held
+
+    clock.move(minutes=2)
+    await tl.outbox.round()
+
+    assert await texts(tl) == [f"by hand {number}" for number in range(30)]
+
+
+@pytest.mark.acceptance("G15")
+async def test_a_lane_full_of_lost_rights_is_emptied(tl: Threadline, platform: Platform) -> None:
+    """An eviction takes back whatever waits, however much it is; the others' words stay."""
+    await tl.speakers.participant(ROOM, "helper", "helper", public=True)
+    sent = [await tl.outbound.publish(ROOM, "agent", f"{n}") for n in range(150)]
+    await tl.outbound.publish(ROOM, "helper", "I stay.")
+
+    await tl.members.leave(ROOM, "agent", evict=True)
+    await tl.outbox.round()
+
+    states = {(await tl.deliveries.show(one.id)).state for one in sent}
+    assert states == {DeliveryState.CANCELLED}
+    assert platform.said == ["I stay."]
+
+
 @pytest.mark.acceptance("G6")
 async def test_a_record_an_import_brought_first_becomes_the_sessions(
     tl: Threadline, platform: Platform
@@ -402,12 +435,16 @@ async def test_two_nodes_send_every_message_once_and_in_order(
 async def test_a_token_of_another_conversation_proves_nothing(
     tl: Threadline, platform: Platform
 ) -> None:
-    """An adapter settles what stands in the place it names, no other."""
+    """An adapter settles what stands in the place it names, and was called; no other."""
+    platform.fault("drop", place="hall")
     sent = await tl.outbound.publish(HALL, "agent", "In the hall.")
-    key = f"{sent.id}.1"
+    await tl.outbox.round()
+    unsent = await tl.outbound.publish(ROOM, "agent", "Not yet.")
 
-    taken = await echo(tl, "In the room.", "x1", key)
+    elsewhere = await echo(tl, "In the room.", "x1", f"{sent.id}.1")
+    uncalled = await echo(tl, "Also in the room.", "x2", f"{unsent.id}.1")
 
-    assert (taken.held, await texts(tl)) == (False, ["In the room."])
-    assert (await tl.deliveries.show(sent.id)).state is PENDING
-    assert ADAPTER.account_id == ROOM.account_id
+    assert (elsewhere.held, uncalled.held) == (False, False)
+    assert await texts(tl) == ["In the room.", "Also in the room."]
+    assert (await tl.deliveries.show(sent.id)).state is UNCERTAIN
+    assert (await tl.deliveries.show(unsent.id)).state is PENDING

@@ -53,6 +53,8 @@ from threadline.flows.looking import found, member_of, membership_rows, peeking,
 from threadline.flows.replay import FAR
 
 MAX_TITLE = 500
+# Further back than calendars go there is nothing to compare with.
+MAX_AGE = timedelta(days=36_525)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +366,8 @@ class Conversations:
             raise InvalidInput("max_retained_entries is at least 1, or None.")
         if isinstance(max_age, timedelta) and max_age <= timedelta(0):
             raise InvalidInput("max_age is a positive span, or None.")
+        if isinstance(max_age, timedelta) and max_age > MAX_AGE:
+            raise InvalidInput("max_age is at most a hundred years.", field="max_age")
         return await self._store.run(
             Change(
                 where=where_of(where),

@@ -565,6 +565,11 @@ class Speakers:
         """Make the conversation a group, or change it; what is left out stays."""
         place = where_of(where)
         authority.may_write(caller, place)
+        if (
+            fan_out is not None
+            and min(fan_out.max_peer_triggered_publishes, fan_out.max_total_peer_deliveries) < 0
+        ):
+            raise InvalidInput("the bounds of a fan-out are at least 0.", field="fan_out")
         return await self._store.run(
             EnsureGroup(
                 where=place,

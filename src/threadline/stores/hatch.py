@@ -4,6 +4,9 @@ One process serves a SQLite file. So that every command works beside a running s
 opens a hatch: a Unix socket next to the file, for its own user only (mode 600, and the kernel says
 who is on the other side). Stories are values, so they travel as they are and run where the store
 is; both sides have to be the same threadline.
+
+What travels is unpickled, which whoever may send it could abuse to run anything. So neither side
+takes a byte before it knows that the other side is the same user, who can run anything anyway.
 """
 
 from __future__ import annotations
@@ -51,19 +54,35 @@ async def _short(path: Path) -> AsyncIterator[str]:
         os.close(folder)
 
 
-def _same_user(writer: asyncio.StreamWriter) -> bool:
+def _is(writer: asyncio.StreamWriter, user: int, path: Path) -> bool:
+    """Whether this user is on the other side."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # Where the kernel does not say, the mode of the socket is what there is.
+        # Where the kernel does not say, whose the socket is and its mode are what there is.
+        there = path.stat()
+        return there.st_uid == user and not there.st_mode & 0o077
     sock = writer.get_extra_info("socket")
     peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-    return bool(PEER.unpack(peer)[1] == os.getuid())
+    return bool(PEER.unpack(peer)[1] == user)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Any:
+    """One value. Raises `StoreUnavailable` for what is none."""
     (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
     if length > MAX_BYTES:
         raise StoreUnavailable("what came through the hatch is larger than it takes.")
-    return pickle.loads(await reader.readexactly(length))
+    body = await reader.readexactly(length)
+    try:
+        return pickle.loads(body)
+    except Exception as error:  # Whatever unpickling garbage comes to.
+        raise StoreUnavailable(
+            f"what came through the hatch is nothing we sent ({type(error).__name__})."
+        ) from None
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
@@ -75,9 +94,10 @@ async def _send(writer: asyncio.StreamWriter, value: Any) -> None:
 class Hatch:
     """The server's side: runs what comes through."""
 
-    def __init__(self, store: Store, path: Path) -> None:
+    def __init__(self, store: Store, path: Path, *, user: int | None = None) -> None:
         self._store = store
         self._path = path
+        self._user = os.getuid() if user is None else user
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
 
@@ -107,13 +127,15 @@ class Hatch:
         assert task is not None
         self._open.add(task)
         try:
-            if _same_user(writer):
+            if _is(writer, self._user, self._path):
                 await self._answer_all(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
+        except StoreUnavailable:
+            pass  # Whoever sends garbage is hung up on.
         finally:
             self._open.discard(task)
-            writer.close()
+            await _closed(writer)
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs = await _receive(reader)
@@ -124,7 +146,7 @@ class Hatch:
         bell: Any = None
         try:
             while True:
-                word, args = await _receive(reader)
+                word, args = _question(await _receive(reader))
                 try:
                     if word == "bell":
                         bell = self._store.bell(**args)
@@ -135,6 +157,9 @@ class Hatch:
                         answer = await self._answer(word, args)
                 except ThreadlineError as refusal:
                     await _send(writer, ("error", refusal))
+                except Exception as error:  # A defect in one question ends no connection unsaid.
+                    failed = ThreadlineError(f"{type(error).__name__} in the server's process.")
+                    await _send(writer, ("error", failed))
                 else:
                     await _send(writer, ("ok", answer))
         finally:
@@ -143,18 +168,26 @@ class Hatch:
 
     async def _answer(self, word: str, args: Any) -> Any:
         match word:
-            case "run":
+            case "run" if isinstance(args, Story):
                 return await self._store.run(args)
-            case "run_all":
+            case "run_all" if all(isinstance(one, Story) for one in args):
                 return await self._store.run_all(args)
-            case "read":
+            case "read" if isinstance(args, Story):
                 return await self._store.read(args)
             case "find":
                 return await self._store.find(*args)
             case "check":
                 async with self._store.check() as findings:
                     return [finding async for finding in findings]
-        raise StoreUnavailable(f"the hatch does not know {word!r}.")
+        # What is no story would end the thread that writes for everybody.
+        raise StoreUnavailable(f"the hatch does not take that under {word!r}.")
+
+
+def _question(asked: Any) -> tuple[str, Any]:
+    match asked:
+        case (str(word), args):
+            return word, args
+    raise StoreUnavailable("what came through the hatch is no question.")
 
 
 def _other(theirs: str) -> str:
@@ -167,10 +200,11 @@ class HatchStore:
 
     kind: ClassVar[str] = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, user: int | None = None) -> None:
         self._path = path
         self.schema = migrations("sqlite")[-1][0]
         self.witness: Witness | None = None
+        self._user = os.getuid() if user is None else user
 
     @property
     def broken(self) -> ThreadlineError | None:
@@ -193,12 +227,12 @@ class HatchStore:
             ) from None
         line = _Line(reader, writer)
         try:
-            if not _same_user(writer):
+            if not _is(writer, self._user, self._path):
                 raise StoreUnavailable(f"{self._path} belongs to another user.")
             await line.greet()
             yield line
         finally:
-            writer.close()
+            await _closed(writer)
 
     async def _ask(self, word: str, args: Any) -> Any:
         async with self._line() as line:

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, TypeVar
 import apsw
 
 from threadline.core.errors import (
+    InvalidInput,
     StoreDamaged,
     StoreFull,
     StoreUnavailable,
@@ -86,6 +87,8 @@ def translated(error: Exception) -> ThreadlineError:
             return StoreUnavailable(f"the database file cannot be written: {error}")
         case apsw.IOError():
             return StoreUnavailable(f"the disk failed: {error}. Check the disk, then restart.")
+        case OverflowError():
+            return InvalidInput("a number is larger than can be kept.")
     return StoreUnavailable(f"{type(error).__name__}: {error}")
 
 

@@ -435,68 +435,6 @@ class Hits(Shape):
 TAKEN: Any = Taken | Results
 
 
-class Link(Shape):
-    """A room link without its secret."""
-
-    id: str
-    conversation: str
-    name: str
-    policy: BackfillPolicy
-    n: int | None
-    created_at: datetime
-    expires_at: datetime
-    revoked_at: datetime | None
-
-
-class MadeLink(Link):
-    """A room link right after it was made: where it leads, shown once."""
-
-    url_path: str
-    url: str
-
-
-class Links(Shape):
-    """A page of a room's links."""
-
-    links: list[Link]
-    next: str | None
-
-
-class InRoom(Shape):
-    """A guest in its room. `writes` says whether it may speak, `csrf` is what its page repeats."""
-
-    conversation: str
-    title: str
-    name: str
-    actor_id: str
-    csrf: str
-    policy: BackfillPolicy
-    n: int | None
-    writes: bool
-    expires_at: datetime
-
-
-class Said(Shape):
-    """What became of a guest's words. `record` is null while they are held."""
-
-    record: Record | None
-    duplicate: bool
-    held: bool
-
-
-class Login(Shape):
-    """A login of the page. `csrf` is what it repeats; a null scope is every scope."""
-
-    csrf: str
-    kind: str
-    scope_id: str | None
-    expires_at: datetime | None
-
-
-class Over(Shape):
-    """Nothing is left to say."""
-
-
 def shown(kind: Any, *statuses: int) -> dict[int, ResponseSpec]:
     """The `responses` of a route: what it answers with, under 200 or under these."""
     about = (kind if isinstance(kind, type) else Taken).__doc__ or ""

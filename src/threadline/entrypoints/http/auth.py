@@ -115,7 +115,7 @@ class Doorman:
                 return await self._line.logins.recognise(shown.secret)
 
     def forget(self, shown: Credential | None = None) -> None:
-        """Know nothing of a credential, or of any: after a token or a link was revoked here."""
+        """Know nothing of a credential, or of any: after what changes whom it means."""
         if shown is None:
             self._seen.clear()
         else:

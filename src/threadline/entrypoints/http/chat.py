@@ -15,7 +15,7 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from threadline.core.errors import InvalidInput, Limited
 from threadline.core.model import Guest
-from threadline.entrypoints.http import answers
+from threadline.entrypoints.http import answers, rooms
 from threadline.entrypoints.http.auth import (
     GUEST,
     GUEST_COOKIE,
@@ -71,7 +71,7 @@ class EnterBody(Body):
     status_code=200,
     opt=callers(OPEN, key=OWN),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.InRoom),
+    responses=answers.shown(rooms.InRoom),
 )
 async def enter(
     link: FromPath[str],
@@ -105,7 +105,7 @@ async def enter(
     PATH + "/me",
     opt=callers(GUEST),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.InRoom),
+    responses=answers.shown(rooms.InRoom),
 )
 async def me(request: Request[Any, Any, Any], line: Line) -> Answer:
     """The guest behind the cookie, and its room."""
@@ -119,7 +119,7 @@ async def me(request: Request[Any, Any, Any], line: Line) -> Answer:
     status_code=200,
     opt=callers(GUEST),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.Over),
+    responses=answers.shown(rooms.Over),
 )
 async def leave(request: Request[Any, Any, Any], line: Line, caller: Asker) -> Response[Answer]:
     """Leave the room, and give up the name."""
@@ -171,7 +171,7 @@ class SayBody(Body):
     status_code=200,
     opt=callers(GUEST, key=OWN),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.Said),
+    responses=answers.shown(rooms.Said),
 )
 async def say(
     data: JSONBody[SayBody], request: Request[Any, Any, Any], line: Line, caller: Asker

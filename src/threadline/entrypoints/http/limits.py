@@ -97,10 +97,10 @@ class Bodies:
             return
         loop = asyncio.get_running_loop()
         until: float | None = None
-        complete = False
+        complete = slow = False
 
         async def hurried() -> Any:
-            nonlocal until, complete
+            nonlocal until, complete, slow
             if complete:
                 return await receive()
             until = until or loop.time() + self._seconds
@@ -109,12 +109,21 @@ class Bodies:
                     message = await receive()
             except TimeoutError:
                 # What follows is no request any more; the framework sees a client that went away.
-                complete = True
+                complete = slow = True
                 return {"type": "http.disconnect"}
             complete = message["type"] != "http.request" or not message.get("more_body", False)
             return message
 
-        await self._app(undecoded(scope), hurried, send)
+        async def unless_slow(message: Any) -> None:
+            if not slow:
+                await send(message)
+
+        try:
+            await self._app(undecoded(scope), hurried, unless_slow)
+        finally:
+            if slow:
+                cut: Any = scope.get("threadline.abort")
+                cut()
 
 
 class Segments:

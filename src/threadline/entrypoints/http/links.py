@@ -9,7 +9,7 @@ from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.model import BackfillPolicy
-from threadline.entrypoints.http import answers
+from threadline.entrypoints.http import answers, rooms
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     PRIVATE,
@@ -49,7 +49,7 @@ class LinkBody(Body):
     status_code=200,
     opt=callers(CONTROLLER, key=ONCE),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.MadeLink),
+    responses=answers.shown(rooms.MadeLink),
 )
 async def create(
     conversation: Id,
@@ -71,7 +71,7 @@ async def create(
     return {**link_of(made), "url_path": path, "url": own_url(request) + path}
 
 
-@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(answers.Links))
+@get(ROOT, opt=callers(CONTROLLER), responses=answers.shown(rooms.Links))
 async def page(
     conversation: Id,
     line: Line,
@@ -88,7 +88,7 @@ async def page(
     "/v1/links/{link:str}",
     status_code=200,
     opt=callers(CONTROLLER),
-    responses=answers.shown(answers.Link),
+    responses=answers.shown(rooms.Link),
 )
 async def revoke(
     link: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker

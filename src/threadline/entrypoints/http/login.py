@@ -12,7 +12,7 @@ from litestar.params import JSONBody
 
 from threadline.core.errors import Unauthenticated
 from threadline.core.model import Controller
-from threadline.entrypoints.http import answers
+from threadline.entrypoints.http import answers, rooms
 from threadline.entrypoints.http.auth import (
     CONTROLLER,
     OPEN,
@@ -57,7 +57,7 @@ class LoginBody(Body):
     status_code=200,
     opt=callers(OPEN, key=OWN),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.Login),
+    responses=answers.shown(rooms.Login),
 )
 async def log_in(
     data: JSONBody[LoginBody], request: Request[Any, Any, Any], line: Line
@@ -84,9 +84,7 @@ async def log_in(
     return response
 
 
-@get(
-    PATH, opt=callers(CONTROLLER), response_headers=PRIVATE, responses=answers.shown(answers.Login)
-)
+@get(PATH, opt=callers(CONTROLLER), response_headers=PRIVATE, responses=answers.shown(rooms.Login))
 async def who(request: Request[Any, Any, Any]) -> Answer:
     """The login there is."""
     bearer: Bearer = request.state.bearer
@@ -98,7 +96,7 @@ async def who(request: Request[Any, Any, Any]) -> Answer:
     status_code=200,
     opt=callers(CONTROLLER),
     response_headers=PRIVATE,
-    responses=answers.shown(answers.Over),
+    responses=answers.shown(rooms.Over),
 )
 async def log_out(request: Request[Any, Any, Any], line: Line) -> Response[Answer]:
     """End the login; its streams are cut within a second, its token stays as it is."""

@@ -84,6 +84,7 @@ UPKEEP_SECONDS = 30.0
 # Together under the ten seconds after which a supervisor loses its patience.
 GOODBYE_SECONDS = 6
 LOOP_SECONDS = 2.0
+SENT_BYTES = 256 * 1024
 
 _log = logger("server")
 
@@ -308,6 +309,8 @@ def listening(settings: ServerSettings) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What a reader does not take is kept by the kernel up to this, and no further.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
         try:
             sock.bind((settings.host, settings.port))
         except OSError as error:

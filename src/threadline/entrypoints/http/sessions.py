@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from litestar import delete, get, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
 from threadline.core.rules import authority
 from threadline.entrypoints.http import answers
-from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
+from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers, doorman_of
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
 from threadline.entrypoints.http.keys import ONCE
@@ -130,10 +130,16 @@ class ReassignBody(Body):
     responses=answers.shown(answers.Session),
 )
 async def reassign(
-    session: FromPath[str], data: JSONBody[ReassignBody], line: Line, caller: Asker
+    session: FromPath[str],
+    data: JSONBody[ReassignBody],
+    request: Request[Any, Any, Any],
+    line: Line,
+    caller: Asker,
 ) -> Answer:
     """Hand everything of a session to another."""
-    return dict(plain(await line.sessions.reassign(session, data.to, caller=caller)))
+    state = await line.sessions.reassign(session, data.to, caller=caller)
+    doorman_of(request).forget()
+    return dict(plain(state))
 
 
 @post(
@@ -142,9 +148,13 @@ async def reassign(
     opt=callers(CONTROLLER),
     responses=answers.shown(answers.Session),
 )
-async def retire(session: FromPath[str], line: Line, caller: Asker) -> Answer:
+async def retire(
+    session: FromPath[str], request: Request[Any, Any, Any], line: Line, caller: Asker
+) -> Answer:
     """End everything of a session."""
-    return dict(plain(await line.sessions.retire(session, caller=caller)))
+    state = await line.sessions.retire(session, caller=caller)
+    doorman_of(request).forget()
+    return dict(plain(state))
 
 
 class SessionTokenBody(Body):

@@ -53,7 +53,9 @@ class Page {
     this.route();
   }
 
-  go(id, sequence = null) {
+  /** Open a room, at a record; where that is an edit and `folded`, at what it edits. */
+  go(id, sequence = null, folded = false) {
+    this.folded = folded;
     const to = `#/rooms/${encodeURIComponent(id)}${sequence === null ? "" : `/${sequence}`}`;
     if (location.hash === to) this.route();
     else location.hash = to;
@@ -65,15 +67,17 @@ class Page {
     for (const [one, link] of Object.entries(this.links))
       if (one === name) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
+    const folded = this.folded;
+    this.folded = false;
     const at = sequence !== undefined && /^-?\d{1,15}$/.test(sequence) ? Number(sequence) : null;
     if (name === "rooms" && id && this.view instanceof Room && this.view.id === id) {
-      if (at !== null) this.view.goTo(at);
+      if (at !== null) this.view.goTo(at, folded);
       return;
     }
-    this.put(name, id, at);
+    this.put(name, id, at, folded);
   }
 
-  put(name, id, at) {
+  put(name, id, at, folded = false) {
     this.view?.close();
     this.view = null;
     this.element.dataset.place = name === "rooms" && id ? "room" : name;
@@ -93,7 +97,7 @@ class Page {
       });
       this.view = room;
       show(this.stage, room.element);
-      room.open(at);
+      room.open(at, folded);
     } else show(this.stage, nothing(this.rooms));
   }
 
@@ -120,7 +124,7 @@ class Page {
     palette({
       start,
       rooms: () => this.rooms.all,
-      open: (id, sequence) => this.go(id, sequence ?? null),
+      open: (id, sequence, edit) => this.go(id, sequence ?? null, edit),
       places: [
         ...PLACES.map(([name, label, drawing]) => ({ label, drawing, go: () => { location.hash = `#/${name}`; } })),
         { label: "New room", drawing: "plus", go: () => this.rooms.create() },

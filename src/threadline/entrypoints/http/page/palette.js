@@ -37,7 +37,7 @@ export function palette({ rooms, places, open, start = "" }) {
       ...hits.map((hit) => ({ group: "Messages", drawing: "search",
         label: h("span", null, named(author(hit.record), "bdi.name"), " ", h("span", { dir: "auto" }, line(hit.record.text, 120))),
         more: `${roomName(hit)} · ${when(said(hit.record))}`,
-        go: () => open(hit.conversation, hit.record.sequence) })),
+        go: () => open(hit.conversation, hit.record.sequence, hit.record.event === "edit") })),
       ...places.filter((one) => fits(one.label)).map((one) => ({ group: "Go to", ...one, label: one.label })),
     ];
   }

@@ -48,16 +48,26 @@ export class Room {
   }
 
   /** Begin, at a sequence or at the newest. */
-  async open(sequence) {
+  async open(sequence, folded = false) {
     await this.refresh();
     if (!this.state) return;
-    if (sequence !== null) this.goTo(sequence);
+    if (sequence !== null) this.goTo(sequence, folded);
     else this.transcript.end();
     this.follow();
   }
 
-  goTo(sequence) {
+  /** Go to a record; `folded` goes on from an edit to the message that shows it. */
+  goTo(sequence, folded = false) {
     this.transcript.go(sequence);
+    if (!folded) return;
+    const record = this.model.at(sequence);
+    if (!record) {
+      this.model.addEventListener("records", () =>
+        this.transcript.chosen === sequence && this.goTo(sequence, true), { once: true });
+      return;
+    }
+    const target = record.revises && this.model.named(record.revises, record.id_space);
+    if (target) this.transcript.go(target.sequence);
   }
 
   follow() {

@@ -121,7 +121,7 @@ async def serving(site: Site, folder: Path) -> AsyncIterator[Web]:
     kept = {name: it for name, it in os.environ.items() if not name.startswith("THREADLINE_")}
     ours = {"HOME": str(home), "STORE": url, "KEY_FILE": str(home / "key"), "PORT": "0"}
     began = time.perf_counter()
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220
         [PROGRAM, "serve", "--json"],
         env=kept | {f"THREADLINE_{name}": it for name, it in ours.items()},
         stdout=subprocess.PIPE,
@@ -168,6 +168,15 @@ async def _room(web: Web, number: int) -> str:
     place = {"provider": "slack", "account_id": "T1", "conversation_id": f"C{number}"}
     made = await web.ask("POST", "/v1/conversations", place | {"kind": "room"})
     return str(made["id"])
+
+
+async def _join(web: Web, seats: list[tuple[str, str]], policy: str) -> None:
+    """Members of these conversations, one after the other over one connection."""
+    async with web.line() as line:
+        for room, name in seats:
+            path = f"/v1/conversations/{room}/members/{name}"
+            status, said = await line.ask(web.request("PUT", path, {"policy": policy}))
+            assert status == 200, said
 
 
 _numbers = itertools.count()
@@ -250,8 +259,7 @@ async def _acks(web: Web, about: tuple[str, str], sizes: Sizes, room: str) -> Ro
     """Acknowledgements a second, each moving the cursor of one of many members."""
     head = (await web.ask("GET", f"/v1/conversations/{room}"))["head"]
     names = [f"reader-{number}" for number in range(sizes.readers)]
-    for name in names:
-        await web.ask("PUT", f"/v1/conversations/{room}/members/{name}", {"policy": "all"})
+    await _join(web, [(room, name) for name in names], "all")
 
     def asked() -> Iterator[bytes]:
         for turn in itertools.count(1):
@@ -271,9 +279,8 @@ async def _latency(
     """From the request that brings a message to a reader's socket having the record."""
     used = rooms[: min(readers, ROOMS)]
     names = [f"crowd-{readers}-{number}" for number in range(readers)]
-    for number, name in enumerate(names):
-        path = f"/v1/conversations/{used[number % len(used)]}/members/{name}"
-        await web.ask("PUT", path, {"policy": "since_join"})
+    seats_of = [(used[number % len(used)], name) for number, name in enumerate(names)]
+    await _join(web, seats_of, "since_join")
     ready, handed = asyncio.Event(), asyncio.Event()
     waiting, delays, expected = readers, list[float](), 0
     begun: dict[bytes, float] = {}
@@ -346,9 +353,8 @@ async def _idle(web: Web, about: tuple[str, str], sizes: Sizes, rooms: list[str]
 
 async def _held(web: Web, rooms: list[str], sizes: Sizes, stack: AsyncExitStack) -> float:
     names = [f"idle-{number}" for number in range(sizes.readers)]
-    for number, name in enumerate(names):
-        path = f"/v1/conversations/{rooms[number % ROOMS]}/members/{name}"
-        await web.ask("PUT", path, {"policy": "since_join"})
+    places = [(rooms[number % ROOMS], name) for number, name in enumerate(names)]
+    await _join(web, places, "since_join")
     before = web.memory
     for name in names:
         line = await stack.enter_async_context(web.line())

@@ -155,12 +155,13 @@ async def rows(sites: Sites, sizes: Sizes, folder: Path) -> list[Row]:
             )
             rooms = [await _room(web, number) for number in range(ROOMS)]
             with tuned():
+                # First of all: later there is freed memory that new readers would hide in.
+                found.append(await _idle(web, about, sizes, rooms))
                 found += await _inbound(web, about, sizes, made["token"])
                 found.append(await _page(web, about, sizes, rooms[0], made["token"]))
                 found.append(await _acks(web, about, sizes, rooms[0]))
                 for readers in sorted({1, max(1, sizes.readers // 5), sizes.readers}):
                     found += await _latency(web, about, sizes, rooms, readers, made["token"])
-                found.append(await _idle(web, about, sizes, rooms))
     return found
 
 

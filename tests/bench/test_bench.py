@@ -27,7 +27,17 @@ async def test_every_part_runs_on_both_engines_and_gives_rows(tmp_path: Path) ->
         assert bool(one.target) == (one.met is not None), one
     for engine in ("sqlite", "postgres"):
         names = " ".join(one.name for one in rows if one.engine == engine)
-        for word in ("alone", "in flight", "acks", "reader", "backfill", "import", "transcript"):
+        for word in (
+            "alone",
+            "in flight",
+            "acks",
+            "reader",
+            "backfill",
+            "import",
+            "transcript",
+            "HTTP",
+            "SSE",
+        ):
             assert word in names
 
 

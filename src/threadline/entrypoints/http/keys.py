@@ -50,10 +50,12 @@ async def line_of(request: Request[Any, Any, Any], line: Flows) -> Flows:
     """
     how = request.route_handler.opt.get("key")
     key = checked_key(request.headers.get(HEADER))
-    if request.method != "POST" or key is None or how == OWN:
+    bearer: Bearer | None = getattr(request.state, "bearer", None)
+    # A route that is open to everybody has nobody whose key it would be.
+    if request.method != "POST" or key is None or how == OWN or bearer is None:
         return line
     claim = Claim(
-        owner=owner_of(request.state.bearer),
+        owner=owner_of(bearer),
         request=f"{request.method} {request.url.path}",
         key=key,
         payload=_digest(await request.body()),

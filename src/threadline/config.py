@@ -14,6 +14,7 @@ import msgspec
 from threadline.core.errors import ConfigError
 
 PREFIX = "THREADLINE_"
+FILE = "threadline.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +59,31 @@ class Settings:
 
         Raises `ConfigError` naming what is unknown or malformed.
         """
+        given, found = cls._told(env)
+        try:
+            return msgspec.convert({**found, **given}, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(str(error)) from None
+
+    @classmethod
+    def sources(cls, env: Mapping[str, str]) -> dict[str, str]:
+        """Where each setting's value comes from: its variable, the file, or the default."""
+        given, found = cls._told(env)
+        return {
+            one.name: PREFIX + one.name.upper()
+            if one.name in given
+            else FILE
+            if one.name in found
+            else "default"
+            for one in fields(cls)
+        }
+
+    @classmethod
+    def _told(cls, env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+        """What the environment says, and what the file says."""
         names = {one.name for one in fields(cls)}
         given = {name: env[PREFIX + name.upper()] for name in names if PREFIX + name.upper() in env}
-        home = Path(given.get("home", cls().home)).expanduser()
-        file = home / "threadline.toml"
+        file = Path(given.get("home", cls().home)).expanduser() / FILE
         found: dict[str, Any] = {}
         if file.is_file():
             try:
@@ -75,10 +97,7 @@ class Settings:
                 f"{file.name} has unknown settings: {guesses}. "
                 f"Known are: {', '.join(sorted(names))}."
             )
-        try:
-            return msgspec.convert({**found, **given}, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(str(error)) from None
+        return given, found
 
     @property
     def folder(self) -> Path:

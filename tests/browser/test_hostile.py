@@ -109,6 +109,7 @@ def message(number: int, payload: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.case("B182")
 @pytest.mark.parametrize("part", range(5))
 async def test_no_word_in_any_field_ever_runs(desk: Desk, part: int) -> None:
     words = PAYLOADS[part :: len(CALLS)]

@@ -138,3 +138,31 @@ async def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed
             assert len({text for _, text in kept}) == len(kept)
             for found in seen[at::ROOMS]:
                 assert found == kept
+
+
+@pytest.mark.case("B125")
+def test_what_was_answered_is_there_when_the_server_is_killed_at_that_moment(
+    served: Served,
+) -> None:
+    """B125: four times over; the answer comes after the commit, never before."""
+    with served.client() as boss:
+        token = {"kind": "adapter", "provider": "chat", "account_id": "A1"}
+        adapter = boss.post("/v1/tokens", json=token).json()["token"]
+    for number in range(4):
+        with served.client(adapter) as heard:
+            body = {
+                "conversation": {"conversation_id": "C1", "kind": "room"},
+                "text": f"text {number}",
+                "message_id": f"m{number}",
+                "actor": {"id": "ada"},
+            }
+            answer = heard.post("/v1/inbound", json=body)
+            served.kill()
+        assert answer.status_code == 200, answer.text
+        served.start()
+
+    with served.client() as boss:
+        found = boss.get("/v1/conversations", params={"ref": "chat/A1/C1"}).json()["conversations"]
+        page = boss.get(f"/v1/conversations/{found[0]['id']}/transcript").json()
+
+    assert [one["message_id"] for one in page["records"]] == [f"m{n}" for n in range(4)]

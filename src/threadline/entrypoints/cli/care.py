@@ -1,9 +1,10 @@
-"""Commands that look after the ledger: search, doctor, demo."""
+"""Commands that look after the ledger: search, config, doctor, demo."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +13,13 @@ import typer
 from threadline.entrypoints.cli.door import Line, act, leave, settings_of
 from threadline.entrypoints.cli.options import Home, Json, Limit, Scope, Store
 from threadline.entrypoints.cli.shown import (
+    cells,
     console,
     exactly,
     how_many,
     inert,
     say,
+    table,
     transcript,
     write_json,
 )
@@ -135,6 +138,37 @@ def _tell(report: Report) -> None:
         say(f"\nAll is well, {how_many(report.looked_at, 'conversation')} looked at.")
     for sentence in report.repaired:
         say(f"Repaired: {inert(sentence)}")
+
+
+def config(home: Home = None, as_json: Json = False) -> None:
+    """Show every setting with its value and where that comes from.
+
+    The environment wins over threadline.toml in the home folder, that over the default.
+    """
+
+    def run() -> int:
+        from dataclasses import asdict
+
+        from threadline.config import Settings
+
+        given = dict(os.environ) if home is None else {**os.environ, "THREADLINE_HOME": home}
+        values = asdict(Settings.load(given))
+        values["store"] = re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", values["store"])
+        sources = Settings.sources(given)
+        if as_json:
+            found = {
+                name: {"value": value, "source": sources[name]} for name, value in values.items()
+            }
+            write_json({"settings": found})
+            return 0
+        made = table("setting", "value", "from")
+        for name, value in values.items():
+            shown = str(value).lower() if isinstance(value, bool) else value
+            made.add_row(*cells(name, shown, sources[name]))
+        console().print(made)
+        return 0
+
+    leave(run, as_json=as_json)
 
 
 def demo(

@@ -80,7 +80,7 @@ _add(
 )
 _add("Serve", serve=serving.serve, link=linking.link)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")
-_add("Look after it", doctor=care.doctor)
+_add("Look after it", doctor=care.doctor, config=care.config)
 
 
 def _version(asked: bool) -> None:

@@ -55,6 +55,7 @@ MISSING = {
     "alias": "nobody-here",
     "provider": "web",
     "account": "office",
+    "file": "x",
     "path": "x",
 }
 
@@ -93,6 +94,7 @@ async def world(tl: Threadline) -> World:
         "alias": f"alias-{made.scope}",
         "provider": "web",
         "account": "office",
+        "file": "base.css",
         "path": "x",
     }
     for caller, kind, more in (

@@ -54,6 +54,7 @@ MISSING = {
     "alias": "nobody-here",
     "provider": "web",
     "account": "office",
+    "file": "x",
     "path": "x",
     "file": "x",
 }
@@ -93,6 +94,7 @@ async def world(tl: Threadline) -> World:
         "alias": f"alias-{made.scope}",
         "provider": "web",
         "account": "office",
+        "file": "base.css",
         "path": "x",
         "file": "api.js",
     }

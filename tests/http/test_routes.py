@@ -56,7 +56,6 @@ MISSING = {
     "account": "office",
     "file": "x",
     "path": "x",
-    "file": "x",
 }
 
 
@@ -96,7 +95,6 @@ async def world(tl: Threadline) -> World:
         "account": "office",
         "file": "base.css",
         "path": "x",
-        "file": "api.js",
     }
     for caller, kind, more in (
         ("controller", "controller", {}),

@@ -14,7 +14,8 @@ from threadline.entrypoints.cli.program import app
 
 LOBBY = "web/office/lobby"
 # What serves, and what has a store of its own.
-APART = {"serve", "demo"}
+# They serve, wait for what is said, or look at no store.
+APART = {"serve", "demo", "attach", "config"}
 HATCH = "threadline.db.hatch"
 MAIL = """From a@b Thu Jan  1 00:00:00 2026
 From: a@b
@@ -65,6 +66,9 @@ def beside(served: Served) -> dict[str, list[str]]:
         "token create": ["--kind", "controller"],
         "token list": [],
         "token revoke": [json.loads(spare.stdout)["id"]],
+        "context": [LOBBY, "--session", "other"],
+        "why": [f"{LOBBY}:3"],
+        "link": [LOBBY],
         "doctor": [],
     }
 

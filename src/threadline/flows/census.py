@@ -28,6 +28,7 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
+from threadline.core.rules import authority
 
 ROWS = 1_000
 PAGES = 20
@@ -256,8 +257,9 @@ class Census:
         """What the caller's scope holds; a controller of every scope is told the sum.
 
         A small store is walked for this answer. Of a large one the last complete walk is told, and
-        another one begins at most once a second.
+        another one begins at most once a second. Raises `Unauthorized` for anybody else.
         """
+        authority.may_control(caller)
         now, last = await self._now(), self._last
         if last is None or last.pages <= SMALL or now - last.began > FRESH:
             await self.step()

@@ -13,7 +13,7 @@ from threadline.core.deliveries import Delivery, DeliveryState, Step
 from threadline.core.draft import Draft
 from threadline.core.errors import DeliveryConflict
 from threadline.core.lanes import give_up, prove, save
-from threadline.core.model import Caller, Conversation, Word
+from threadline.core.model import Caller, Conversation, SessionCaller, Word
 from threadline.core.ports import (
     CONVERSATION,
     DELIVERIES_OF,
@@ -28,7 +28,7 @@ from threadline.core.rules import pacing
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
-from threadline.flows.looking import found
+from threadline.flows.looking import found, member_of
 from threadline.flows.statuses import DeliveryStatus, id_of, known_delivery, name_of, status_of
 
 ENDED = frozenset({DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.CANCELLED})
@@ -167,9 +167,11 @@ class FindDelivery(Story[str | None]):
     limit: int = 500
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, str | None]:
-        """A session finds its own only."""
+        """A session finds its own only, where it is a member."""
         draft = Draft(loaded)
         conversation = found(loaded, self.where, self.caller)
+        if isinstance(self.caller, SessionCaller):
+            member_of(draft, conversation, self.caller.session, now, caller=self.caller)
         page = Page(DELIVERIES_OF, (conversation.id, 1 << 62, 0, 0, self.limit))
         for row in loaded.page(page):
             if row.sequence == self.sequence:

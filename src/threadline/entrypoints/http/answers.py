@@ -382,6 +382,12 @@ class Delivery(Shape):
     message_ids: list[str]
     reply_to: int | None
     origin: Origin | None
+    parts: int
+    confirmed: int
+    next_attempt_at: datetime | None
+    expires_at: datetime | None
+    parked: bool
+    resent: int
     repeated: bool
 
 

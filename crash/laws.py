@@ -307,10 +307,12 @@ class Judge:
         yield from ledger.broken
         yield from self._messages(ledger)
         for (room, name), sequence in ledger.read.items():
-            session = self.chief() if name == CHIEF else self.names.get(name)
-            found = self.members.get((self.number.get(room, -1), session or -1))
-            if found is None or found[0] is None or found[0] < sequence:
-                read = None if found is None else found[0]
+            # Until a reassignment has moved a room, the predecessor's row is the one that is read.
+            sessions = self.chain() if name == CHIEF else [self.names.get(name, -1)]
+            rows = [self.members.get((self.number.get(room, -1), one)) for one in sessions]
+            cursors = [row[0] for row in rows if row is not None and row[0] is not None]
+            read = max(cursors, default=None)
+            if read is None or read < sequence:
                 yield f"{room} {name}: acknowledged to {sequence}, the cursor is {read}"
         for key, allowed in ledger.allowed.items():
             if (value := self.value(key)) not in allowed:
@@ -345,12 +347,19 @@ class Judge:
                 yield f"{room} {message_id}: held later, stands earlier"
             last[room] = place
 
+    def chain(self) -> list[int]:
+        """The sessions that were reassigned one to the next, the last one last."""
+        number = self.names.get(f"{CHIEF}-0")
+        found: list[int] = []
+        while number is not None:
+            found.append(number)
+            session = self.sessions.get(number)
+            number = None if session is None else session.successor
+        return found
+
     def chief(self) -> int | None:
         """The session at the end of the chain of reassignments."""
-        number = self.names.get(f"{CHIEF}-0")
-        while number is not None and (found := self.sessions.get(number)) and found.successor:
-            number = found.successor
-        return number
+        return next(reversed(self.chain()), None)
 
     def value(self, key: str) -> Any:
         """What a key of the ledger stands for, as the rows say it."""

@@ -87,6 +87,12 @@ class Platform:
         return None
 
 
+class Server(ThreadingHTTPServer):
+    """With room for everybody who knocks at once: five, as by default, would lose the sixth."""
+
+    request_queue_size = 128
+
+
 class Handler(BaseHTTPRequestHandler):
     """The adapter's routes, and the test's own."""
 
@@ -207,7 +213,7 @@ def main() -> None:
     """Serve until killed."""
     Handler.platform = Platform(Path(sys.argv[1]), sys.argv[2])
     Path(sys.argv[1]).touch()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()

@@ -98,6 +98,25 @@ async def test_a_duplicate_of_a_stored_message_is_answered_as_ever_while_gated(
     assert (appended.record.sequence, appended.record.text) == (1, "first")
 
 
+@pytest.mark.acceptance("A10", "G6")
+async def test_what_a_session_said_and_was_heard_first_while_gated_is_the_sessions(
+    tl: Threadline,
+) -> None:
+    """A10: an import or an echo only was quicker; the reader is not shown its own words."""
+    await tl.conversations.ensure(ROOM)
+    await tl.members.join(ROOM, "agent")
+    token = await gated(tl)
+    await tl.inbound.receive(said("hello", "w9"))
+
+    again = await tl.store.run(Append(spoken("hello", "w9"), Door.HEARD, said_by="agent"))
+    await tl.hydration.complete(ROOM, token)
+
+    [record] = (await tl.conversations.transcript(ROOM)).records
+    assert (again.held, again.duplicate) == (True, True)
+    assert (record.direction, record.source_session_id) == (Direction.OUTBOUND, "agent")
+    assert await unread(tl, "agent") == []
+
+
 @pytest.mark.acceptance("D2")
 @pytest.mark.parametrize("ending", ["complete", "fail"])
 async def test_what_was_held_is_appended_in_arrival_order_however_the_import_ends(

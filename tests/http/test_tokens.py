@@ -122,10 +122,14 @@ async def test_a_request_without_a_token_that_holds_is_refused(site: Site, heade
 
 
 async def test_only_a_controller_handles_tokens(site: Site, boss: httpx.AsyncClient) -> None:
-    for client in (await site.session("coder"), await site.adapter()):
+    """But for its maker, who may end a token it lent: of any other it is told nothing."""
+    session, adapter = await site.session("coder"), await site.adapter()
+    for client in (session, adapter):
         problem(await client.get(PATH), 403, "unauthorized")
         problem(await client.post(PATH, json={"kind": "controller"}), 403, "unauthorized")
-        problem(await client.delete(f"{PATH}/x"), 403, "unauthorized")
+    theirs = (await boss.get(PATH)).json()["tokens"][0]["id"]
+    problem(await adapter.delete(f"{PATH}/{theirs}"), 403, "unauthorized")
+    problem(await session.delete(f"{PATH}/{theirs}"), 404, "not_found")
     made = await boss.post("/v1/sessions/coder/tokens", json={"scopes": ["read"]})
     own = site.client(made.json()["token"])
     assert (await own.get("/v1/sessions/coder")).status_code == 200

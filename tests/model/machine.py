@@ -856,6 +856,10 @@ class Ledger(RuleBasedStateMachine):
             assert (record.provenance is Provenance.HYDRATED) == want.hydrated
             assert (record.refused is not None) == want.refused
             assert record.event == want.message.event
+            if want.message.event != "notice":
+                assert (record.direction is Direction.OUTBOUND) == want.message.outbound
+            author = None if record.source is None else self.public[record.source]
+            assert author == want.message.said_by
             if want.message.event == "message":
                 assert record.message_id == want.message.id
                 assert (record.text, record.blanked) == (want.text, want.blanked)

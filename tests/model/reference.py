@@ -7,7 +7,7 @@ numbers; time is minutes. What the real thing answers is compared with this.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 HOLD = 6
 LEASE = 10
@@ -598,12 +598,18 @@ class Reference:
         room = self.rooms[at]
         if message.id in room.ids:
             self.seen["duplicate"] += 1
+            self._claim(room, message)
             return Answer(room.ids[message.id or ""], duplicate=True)
         if room.window is not None and room.gated:
             if direct:
                 raise Refused("hydration_pending")
-            if message.id is not None and message.id in [one.id for one in room.held]:
+            waiting = [one.id for one in room.held]
+            if message.id is not None and message.id in waiting:
                 self.seen["held and duplicate"] += 1
+                before = room.held[waiting.index(message.id)]
+                if message.outbound and not before.outbound:
+                    self.seen["claimed while held"] += 1
+                    room.held[waiting.index(message.id)] = replace(before, said_by=message.said_by)
                 return Answer(held=True, duplicate=True)
             room.held.append(message)
             self.seen["held"] += 1
@@ -612,6 +618,14 @@ class Reference:
                 room.window.closing = room.window.closing or "failed"
             return Answer(held=True)
         return Answer(self._record(room, message))
+
+    def _claim(self, room: Room, message: Message) -> None:
+        """What a session said and was heard or imported first is the session's from then on."""
+        record = room.records.get(room.ids[message.id or ""])
+        if record is None or record.message.outbound or record.blanked or not message.outbound:
+            return
+        self.seen["claimed"] += 1
+        record.message = replace(record.message, said_by=message.said_by)
 
     def _record(self, room: Room, message: Message, imported: bool = False) -> int:
         in_front = imported and room.window is not None and room.window.mode == "prepending"
@@ -771,6 +785,8 @@ class Reference:
         for message in held:
             if message.id not in room.ids:
                 self._record(room, message)
+            else:
+                self._claim(room, message)
         room.hydration, room.last_mode, room.window = window.closing, window.mode, None
 
     # --- time --------------------------------------------------------------------------------

@@ -125,6 +125,8 @@ async def test_an_account_belongs_to_the_token_that_registered_it(
 ) -> None:
     """`account_taken` for any other, until it is removed or that token ends."""
     body = registration(platform, provider="chat", account_id="A1")
+    tokens = (await boss.get("/v1/tokens")).json()["tokens"]
+    [first] = [one for one in tokens if one["kind"] == "adapter"]
     other = await site.adapter("chat", "A1")
 
     problem(await other.post("/v1/adapters", json=body), 409, "account_taken")
@@ -133,8 +135,6 @@ async def test_an_account_belongs_to_the_token_that_registered_it(
     again = await adapter.post("/v1/adapters", json={"callback": platform.url + "/"})
     shown = await adapter.get("/v1/adapters/chat/A1")
     [listed] = (await boss.get("/v1/adapters")).json()["adapters"]
-    tokens = (await boss.get("/v1/tokens")).json()["tokens"]
-    first = next(one for one in tokens if one["kind"] == "adapter")
     await boss.delete(f"/v1/tokens/{first['id']}")
     taken = await other.post("/v1/adapters", json=body)
 

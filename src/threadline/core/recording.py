@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
+from typing import Any
 
 from threadline.core.draft import Draft
 from threadline.core.ids import public
@@ -177,15 +178,22 @@ def _claim(
         return
     own = replace(
         record,
-        direction=message.direction,
         source_session_id=said_by.name,
         source=public(said_by.id),
-        origin=record.origin or message.origin,
-        reply_to=record.reply_to or message.reply_to,
-        metadata={**record.metadata, **message.metadata},
+        **_ours(record, message),
     )
     draft.put(RECORD, (conversation.id, sequence), own)
     draft.changes.conversations.add(conversation.id)
+
+
+def _ours(echo: TranscriptRecord | InboundMessage, said: InboundMessage) -> dict[str, Any]:
+    """What our own settlement knows and the echo did not."""
+    return {
+        "direction": said.direction,
+        "origin": echo.origin or said.origin,
+        "reply_to": echo.reply_to or said.reply_to,
+        "metadata": {**echo.metadata, **said.metadata},
+    }
 
 
 def _wait(conversation: Conversation) -> Taken:
@@ -220,7 +228,12 @@ def _hold(
         before = draft.get(HELD, (conversation.id, key))
         if before is not None:
             if said_by is not None and before.said_by is None:
-                own = replace(before, said_by=said_by.id, delivery=delivery)
+                own = replace(
+                    before,
+                    message=replace(before.message, **_ours(before.message, message)),
+                    said_by=said_by.id,
+                    delivery=delivery,
+                )
                 draft.put(HELD, (conversation.id, key), own)
             return replace(held, duplicate=True)
     size = len(message.text.encode()) + 256

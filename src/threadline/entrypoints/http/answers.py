@@ -409,6 +409,7 @@ class Token(Shape):
     account_id: str
     session_id: str | None
     scopes: list[str]
+    conversation_id: str | None
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

@@ -77,7 +77,8 @@ from {{rows}} k join holds h on h.conversation = k.conversation and h.key = k.ke
 
 -- name: holds.save (conversation bigint, key bytea, position bigint, size bigint, body text)
 insert into holds (conversation, key, position, size, body)
-select k.conversation, k.key, k.position, k.size, k.body from {{rows}} k;
+select k.conversation, k.key, k.position, k.size, k.body from {{rows}} k where true
+on conflict (conversation, key) do update set body = excluded.body;
 
 -- name: holds.drop (conversation bigint, key bytea)
 delete from holds where (conversation, key) in (select k.conversation, k.key from {{rows}} k);

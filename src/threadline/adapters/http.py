@@ -9,7 +9,7 @@ through `/v1/inbound` under the adapter's token, so there is no webhook to verif
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -17,12 +17,13 @@ from typing import Any
 from threadline.core.adapters import Account, Capabilities
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
-from threadline.core.model import ConversationRef, InboundMessage, Kind
+from threadline.core.model import ConversationRef, Kind
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
     Bucket,
     Doubt,
+    Heard,
     OutboundMessage,
     Refused,
     Request,
@@ -48,9 +49,9 @@ class Http:
         """Nothing comes in this way: such an adapter has a token."""
         return False
 
-    def parse(self, request: Request) -> Sequence[InboundMessage]:
+    def parse(self, request: Request) -> Heard:
         """Nothing comes in this way."""
-        return []
+        return Heard()
 
     def render(self, message: OutboundMessage) -> ApiCall:
         """The signed call that asks it to say one part."""

@@ -7,19 +7,22 @@ What not every provider can do is a protocol of its own, asked for with `isinsta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from threadline.core.model import Actor, ConversationRef, InboundMessage, Word
+from threadline.core.model import Actor, Attachment, ConversationRef, InboundMessage, Word
 from threadline.core.quick import quick
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
+    Batch,
     Doubt,
+    Heard,
     OutboundMessage,
     Refused,
+    Reply,
     Request,
     Sent,
     Transport,
@@ -61,9 +64,11 @@ class Capabilities:
 @quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """An out-of-process adapter: where it is called, and who registered it.
+    """Who speaks for an account: an adapter elsewhere, or a dialect of this house.
 
-    `owner` is the id of the token that did; `secret` is sealed.
+    An adapter elsewhere has a `callback`; `owner` is the id of the token that registered it. A
+    connected account has none: it has an `installation`, the name in the path of its webhook, and
+    `settings` that are no secret. `secret` is sealed: what signs, or the credentials as JSON.
     """
 
     scope_id: str
@@ -74,18 +79,33 @@ class Registration:
     secret: str
     created_at: datetime
     capabilities: Capabilities = Capabilities()
+    installation: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account that somebody speaks for, as its dialect needs it. `secret` signs what we send."""
+    """An account that somebody speaks for, as its dialect needs it.
+
+    `secret` signs what we send to an adapter elsewhere. A connected account has `credentials`,
+    `settings` and the `actor` it is on the platform; while it is being connected its
+    `account_id` is empty.
+    """
 
     scope_id: str
     provider: str
     account_id: str
-    callback: str
-    secret: str
-    capabilities: Capabilities
+    callback: str = ""
+    secret: str = field(default="", repr=False)
+    capabilities: Capabilities = Capabilities()
+    installation: str = ""
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def actor(self) -> Actor | None:
+        """Who it is on the platform, once that is known."""
+        return self.capabilities.actor
 
 
 class Adapter(Protocol):
@@ -98,8 +118,8 @@ class Adapter(Protocol):
     def verify(self, request: Request) -> bool:
         """Whether the provider signed this, judged on the raw bytes before anything is parsed."""
 
-    def parse(self, request: Request) -> Sequence[InboundMessage]:
-        """What was heard. Unknown events are left out, never an exception."""
+    def parse(self, request: Request) -> Heard:
+        """What this account hears in it. Total: unknown events are skipped and counted."""
 
     def render(self, message: OutboundMessage) -> ApiCall:
         """The call that says it."""
@@ -143,6 +163,127 @@ class Lookup(Protocol):
 
     def found(self, call: ApiCall, answer: ApiResponse) -> Sent | Refused | Doubt:
         """`Sent` where it is there, `Refused` where it certainly is not."""
+
+
+@runtime_checkable
+class Handshaking(Protocol):
+    """An adapter whose provider asks the webhook for particular words."""
+
+    def handshake(self, request: Request) -> Reply | None:
+        """What a verified request is answered; None where any 2xx will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A page of what was said before: oldest first within the page, pages from new to old.
+
+    `older` fetches the page before it. `children` are conversations below this one that have a
+    past of their own.
+    """
+
+    messages: tuple[InboundMessage, ...] = ()
+    older: ApiCall | None = None
+    children: tuple[ConversationRef, ...] = ()
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An adapter whose provider can be asked what was said."""
+
+    def history(self, ref: ConversationRef, before: str | None = None) -> ApiCall:
+        """The call for the newest page, or for the one before a message id."""
+
+    def read_history(
+        self, ref: ConversationRef, call: ApiCall, answer: ApiResponse
+    ) -> Past | Refused | Doubt:
+        """The page."""
+
+
+@runtime_checkable
+class Opening(Protocol):
+    """An adapter whose provider has to be asked for the conversation with a person."""
+
+    def open_direct(self, address: str, key: str) -> ApiCall:
+        """The call that opens it; the same person gets the same one."""
+
+    def read_direct(
+        self, address: str, call: ApiCall, answer: ApiResponse
+    ) -> ApiCall | ConversationRef | Refused | Doubt:
+        """The conversation, or a further call."""
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """An adapter whose files are fetched with its credentials."""
+
+    def file(self, attachment: Attachment) -> ApiCall:
+        """The call that brings the bytes, or the first of several."""
+
+    def read_file(
+        self, attachment: Attachment, call: ApiCall, answer: ApiResponse
+    ) -> ApiCall | bytes | Refused | Doubt:
+        """The bytes, or the next call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One thing a person is asked for while an account is connected.
+
+    `name` is its key among the credentials, or among the settings where it is no `secret`; `where`
+    says where in the provider's pages it is found. An empty answer takes the `default`; without
+    one the answer is required unless `optional`.
+    """
+
+    name: str
+    where: str
+    secret: bool = True
+    default: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an account is, as the provider answered. `settings` are kept beside those asked for."""
+
+    account_id: str
+    actor: Actor
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Connectable(Protocol):
+    """An adapter of this house: made from an `Account`, its credentials checked by a live call."""
+
+    @classmethod
+    def asks(cls) -> tuple[Ask, ...]:
+        """What has to be known, in the order in which a person comes across it."""
+
+    def check(self) -> ApiCall:
+        """The call that says who we are."""
+
+    def read_check(
+        self, call: ApiCall, answer: ApiResponse
+    ) -> ApiCall | Identity | Refused | Doubt:
+        """Who we are, or a further call."""
+
+    def webhook(self, url: str | None) -> ApiCall | None:
+        """The call that tells the provider where to send events (None: nowhere any more); None
+        where a person has to do it by hand."""
+
+    def listens(self) -> bool:
+        """Whether a listener of ours fetches its events, so that it needs no webhook."""
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """A transport that fetches events: a poll or a socket, one owner per account."""
+
+    def listen(self, account: Account, cursor: str | None) -> AsyncIterator[Batch]:
+        """Batches for as long as it is read; closing the generator hangs up.
+
+        Raises `Unsent` or `Lost` where waiting may help and `Unauthenticated` or `Conflict` of
+        `core.errors` where only a person can.
+        """
 
 
 class Channels(Protocol):

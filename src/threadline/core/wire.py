@@ -8,12 +8,12 @@ brings no answer says which of two things happened, because everything depends o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from threadline.core.deliveries import Failure
-from threadline.core.model import Attachment, ConversationRef, Word
+from threadline.core.model import Attachment, ConversationRef, InboundMessage, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,16 @@ class ApiCall:
     """One call towards a provider, as data.
 
     `route` is what the provider counts its limits by; `key` goes out as the idempotency key and as
-    the id of a signed message; `secret` signs it and is never shown.
+    the id of a signed message; `secret` signs it as Standard Webhooks do. Url, headers and body may
+    hold credentials: none of them is ever shown. An answer longer than `most` bytes is no answer.
     """
 
     method: str
-    url: str
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    url: str = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     route: str = ""
+    most: int = 1_048_576
     key: str = ""
     secret: str = field(default="", repr=False)
 
@@ -73,6 +75,59 @@ class ApiResponse:
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a webhook is answered where the provider waits for particular words."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a platform says about a message of ours after it took it.
+
+    `token` is the delivery's key where the platform hands it back. `refused` None says that the
+    message is there; else it was taken and could not be handed on.
+    """
+
+    conversation: ConversationRef
+    message_id: str
+    token: str | None = None
+    refused: Refused | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What one account hears in what a provider sent.
+
+    `skipped` names what this account knows and does not record, one word per event; `foreign`
+    counts what is for other accounts.
+    """
+
+    messages: tuple[InboundMessage, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    skipped: tuple[str, ...] = ()
+    foreign: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What a listener brings at once, each part as a webhook would have brought it.
+
+    `cursor` is where to go on after it; it is stored after the messages are, and then `done` is
+    awaited, which is what tells the provider. `gap` says that something may be missing before it,
+    in the conversations named by `rooms`, or in any of the account where that is None.
+    """
+
+    requests: tuple[Request, ...] = ()
+    cursor: str | None = None
+    done: Callable[[], Awaitable[None]] | None = None
+    gap: bool = False
+    rooms: tuple[ConversationRef, ...] | None = None
 
 
 class Unsent(Exception):

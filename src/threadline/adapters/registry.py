@@ -1,0 +1,55 @@
+"""Which providers there are: ours by name, others' through the entry points `threadline.providers`.
+
+A provider is named here and nowhere else. Its dialect and its wire are imported at their first use,
+so an SDK that is not installed is missed only by those who connect that provider.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from threadline.core.errors import ConfigError
+
+GROUP = "threadline.providers"
+HTTP = "threadline.transports.http:HttpTransport"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A provider: what people call it, its dialect and its wire as `module:Class`.
+
+    `extra` is what has to be installed for it (`pip install threadline[extra]`).
+    """
+
+    name: str
+    title: str
+    dialect: str
+    wire: str = HTTP
+    extra: str = ""
+
+
+OURS: tuple[Provider, ...] = ()
+
+
+@cache
+def providers() -> dict[str, Provider]:
+    """All of them by name. Ours come first: nobody else's takes their name."""
+    found = {one.name: one for one in OURS}
+    for point in entry_points(group=GROUP):
+        if point.name not in found:
+            found[point.name] = point.load()
+    return found
+
+
+def load(provider: Provider, path: str) -> Any:
+    """What `module:Class` names. Raises `ConfigError` where its extra is not installed."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        what = f"threadline[{provider.extra}]" if provider.extra else str(error.name)
+        raise ConfigError(f"{provider.title} needs more: pip install '{what}'.") from error

@@ -65,6 +65,6 @@ cases: $(READY) ## Which test answers which reported failure
 	$(PY) scripts/cases.py
 
 lock: $(READY) ## Compile requirements.lock anew from pyproject.toml
-	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra tokens --extra dev \
+	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra tokens --extra slack --extra discord --extra dev \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
 	  --output-file requirements.lock pyproject.toml

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from threadline.core.deliveries import Failure
@@ -18,13 +19,18 @@ from threadline.core.model import Attachment, ConversationRef, InboundMessage, W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a provider sent to a webhook, byte for byte. Header names are lower case."""
+    """What a provider sent to a webhook, byte for byte. Header names are lower case.
+
+    `received_at` is when the bytes were here, by the store's clock: what a signature's own time is
+    held against. A listener leaves it out, for nothing it brings is signed.
+    """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
     query: Mapping[str, str] = field(default_factory=dict)
+    received_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,14 @@ class Provider:
     extra: str = ""
 
 
-OURS: tuple[Provider, ...] = ()
+OURS: tuple[Provider, ...] = (
+    Provider(
+        name="telegram",
+        title="Telegram",
+        dialect="threadline.adapters.telegram:Telegram",
+        wire="threadline.transports.telegram:TelegramTransport",
+    ),
+)
 
 
 @cache

@@ -24,18 +24,20 @@ from threadline.core.lanes import (
     key_of,
     lane_of,
     part_text,
+    prove,
     registration_of,
     release_echoes,
     save,
 )
 from threadline.core.model import Conversation, ConversationRef
+from threadline.core.places import moved
 from threadline.core.ports import DELIVERY, LANE, WAIT, Missing, Needs
 from threadline.core.publishing import lost
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.seating import heir
-from threadline.core.wire import ApiCall, Bucket, OutboundMessage, Refused
+from threadline.core.wire import ApiCall, Bucket, Doubt, OutboundMessage, Refused, Sent
 
 Unsealed = Callable[[Draft, Registration], Account]
 
@@ -262,6 +264,32 @@ def under_way(draft: Draft, attempt: Attempt) -> Delivery | None:
     if delivery.state is not DeliveryState.SENDING or delivery.attempts != attempt.number:
         return None
     return delivery
+
+
+def elsewhere(attempt: Attempt, outcome: Sent | Refused | Doubt) -> ConversationRef | None:
+    """The other address it was said at, where the provider sent the call on."""
+    there = outcome.conversation if isinstance(outcome, Sent) else None
+    asked = attempt.call.message
+    return None if asked is not None and asked.conversation == there else there
+
+
+def said(
+    draft: Draft,
+    conversation: Conversation,
+    delivery: Delivery,
+    attempt: Attempt,
+    sent: Sent,
+    now: datetime,
+    limits: Limits,
+) -> Delivery:
+    """The provider gave it an id. It counts however late it comes."""
+    there = elsewhere(attempt, sent)
+    if there is not None:
+        conversation = moved(draft, conversation, there, now)
+    delivery = replace(delivery, id_space=sent.id_space)
+    after = prove(draft, conversation, delivery, attempt.part, sent.message_id, now, limits)
+    free(draft, conversation.id, attempt.fence, now)
+    return after
 
 
 def refuse(

@@ -131,18 +131,14 @@ def prove(
     now: datetime,
     limits: Limits,
     *,
-    space: str = "",
     sent_at: datetime | None = None,
     note: str = "",
 ) -> Delivery:
     """A part was said: its receipt, and with the last one the record (law 9).
 
     Whoever brings it, whatever the delivery's state: a fence stops verdicts, never proofs. What is
-    proven already stays as it is; a second id for the same part is known as that part's. `space` is
-    the id space of `message_id`.
+    proven already stays as it is; a second id for the same part is known as that part's.
     """
-    if space:
-        delivery = replace(delivery, id_space=space)
     if part < delivery.part or part > delivery.parts:
         if message_id not in delivery.message_ids:
             _also(draft, conversation, delivery, part, message_id)
@@ -235,7 +231,7 @@ def recorded(
         metadata["resent"] = delivery.resent
     first = delivery.message_ids[0] or None
     if first is not None:
-        echo = _take_echo(draft, conversation.id, delivery.id_space, first)
+        echo = _take_echo(draft, delivery)
         sent_at = sent_at or (None if echo is None else echo.sent_at)
     message = InboundMessage(
         conversation=replace(conversation.ref, kind=None),
@@ -252,13 +248,7 @@ def recorded(
         metadata=metadata,
     )
     taken = take(
-        draft,
-        message,
-        now,
-        door=Door.HEARD,
-        limits=limits,
-        said_by=session,
-        delivery=delivery.id,
+        draft, message, now, door=Door.HEARD, limits=limits, said_by=session, delivery=delivery.id
     )
     delivery = replace(delivery, sequence=taken.sequence)
     if taken.sequence is not None:
@@ -352,12 +342,11 @@ def hear_echo(
             prove(
                 draft,
                 conversation,
-                delivery,
+                replace(delivery, id_space=message.id_space),
                 named[2],
                 message.message_id,
                 now,
                 limits,
-                space=message.id_space,
                 sent_at=message.sent_at,
                 note="the provider showed it",
             )
@@ -414,15 +403,13 @@ def _seen(conversation: Conversation) -> Taken:
     )
 
 
-def _take_echo(
-    draft: Draft, conversation: int, space: str, message_id: str
-) -> InboundMessage | None:
-    key = draft.id_key(space, message_id)
-    waiting = draft.get(RECEIPT, (conversation, key))
+def _take_echo(draft: Draft, delivery: Delivery) -> InboundMessage | None:
+    key = delivery.conversation, draft.id_key(delivery.id_space, delivery.message_ids[0])
+    waiting = draft.get(RECEIPT, key)
     if waiting is None or waiting.message is None:
         return None
-    draft.put(RECEIPT, (conversation, key), None)
-    _one_less(draft, conversation)
+    draft.put(RECEIPT, key, None)
+    _one_less(draft, delivery.conversation)
     return waiting.message
 
 

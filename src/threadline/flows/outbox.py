@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from threadline.core.adapters import Account, Channels, Registration
-from threadline.core.attempts import Attempt, Rest, begin, doubt, refuse
+from threadline.core.attempts import Attempt, Rest, begin, doubt, elsewhere, refuse, said
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.draft import Draft
 from threadline.core.errors import (
@@ -27,9 +27,7 @@ from threadline.core.errors import (
     WrongKey,
 )
 from threadline.core.ids import public
-from threadline.core.lanes import free, lane_of, prove
-from threadline.core.model import ConversationRef
-from threadline.core.places import moved
+from threadline.core.lanes import lane_of
 from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
@@ -179,13 +177,6 @@ class Settle(Story[Delivery | None]):
     limits: Limits = LIMITS
     pace: Pace = PACE
 
-    @property
-    def _elsewhere(self) -> ConversationRef | None:
-        """The other address it was said at, where the provider sent us there."""
-        there = self.outcome.conversation if isinstance(self.outcome, Sent) else None
-        asked = self.attempt.call.message
-        return None if asked is not None and asked.conversation == there else there
-
     def needs(self) -> Needs:
         """The conversation, locked, with lane and delivery."""
         one = self.attempt
@@ -193,8 +184,9 @@ class Settle(Story[Delivery | None]):
             (LANE, one.conversation),
             (DELIVERY, (one.conversation, one.delivery)),
         ]
-        where = () if self._elsewhere is None else (self._elsewhere.text,)
-        return Needs(take=where, take_ids=(one.conversation,), rows=rows)
+        there = elsewhere(one, self.outcome)
+        take = () if there is None else (there.text,)
+        return Needs(take=take, take_ids=(one.conversation,), rows=rows)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Delivery | None]:
         """Answers the delivery as it is now, None where a verdict did not count."""
@@ -205,14 +197,10 @@ class Settle(Story[Delivery | None]):
             return draft.changes, None
         how: dict[str, Any] = {"limits": self.limits, "pace": self.pace, "chance": self.chance}
         match self.outcome:
-            case Sent(message_id=name, id_space=space):
-                if self._elsewhere is not None:
-                    conversation = moved(draft, conversation, self._elsewhere, now)
-                part = attempt.part
-                after: Delivery | None = prove(
-                    draft, conversation, delivery, part, name, now, self.limits, space=space
+            case Sent() as sent:
+                after: Delivery | None = said(
+                    draft, conversation, delivery, attempt, sent, now, self.limits
                 )
-                free(draft, conversation.id, attempt.fence, now)
             case Refused() as refusal:
                 after = refuse(draft, conversation, attempt, refusal, now, **how)
             case Doubt(reason=reason):

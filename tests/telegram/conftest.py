@@ -24,10 +24,15 @@ ACCOUNT = Account(
 )
 BOT = Telegram(ACCOUNT)
 ADA: dict[str, Any] = {"id": 42, "is_bot": False, "first_name": "Ada", "username": "ada"}
-PRIVATE = {"id": 42, "type": "private", "first_name": "Ada"}
-GROUP = {"id": -5, "type": "group", "title": "Group"}
-SUPERGROUP = {"id": -1000000000051, "type": "supergroup", "title": "Group"}
-FORUM = {"id": -1000000000077, "type": "supergroup", "title": "Forum", "is_forum": True}
+PRIVATE: dict[str, Any] = {"id": 42, "type": "private", "first_name": "Ada"}
+GROUP: dict[str, Any] = {"id": -5, "type": "group", "title": "Group"}
+SUPERGROUP: dict[str, Any] = {"id": -1000000000051, "type": "supergroup", "title": "Group"}
+FORUM: dict[str, Any] = {
+    "id": -1000000000077,
+    "type": "supergroup",
+    "title": "Forum",
+    "is_forum": True,
+}
 AT = 1_700_000_000
 # What may stand anywhere in somebody's JSON.
 NUMBERS = (0, 1, -1, 7001, -1000000000051, 2**53, 2**70, -(2**70), 1.5, float("inf"))

@@ -58,7 +58,8 @@ def test_recorded_updates_of_others_are_heard(name: str) -> None:
 def test_a_private_chat_is_the_person() -> None:
     """The address is known before anybody wrote: it is the user's id, however long."""
     far = 9_007_199_254_740_993
-    said = heard(message(chat=PRIVATE | {"id": far}, **{"from": ADA | {"id": far}}))
+    sender: dict[str, Any] = {"from": ADA | {"id": far}}
+    said = heard(message(chat=PRIVATE | {"id": far}, **sender))
     assert str(said.conversation) == f"telegram/7001/{far}"
     assert said.conversation.kind is Kind.DM
     assert (said.actor.id, said.actor.name, said.actor.is_bot) == (str(far), "Ada", False)
@@ -105,7 +106,7 @@ def test_a_topic_is_a_conversation_and_a_thread_of_answers_is_none(
 def test_what_a_topic_begins_with_is_not_what_is_answered() -> None:
     """In a topic everything seems to answer the message that created it."""
     begun = {"message_id": 12, "chat": FORUM, "forum_topic_created": {"name": "x"}}
-    topic = {"chat": FORUM, "message_thread_id": 12, "is_topic_message": True}
+    topic: dict[str, Any] = {"chat": FORUM, "message_thread_id": 12, "is_topic_message": True}
     plain = heard(message(**topic, reply_to_message=begun))
     answered = heard(message(**topic, reply_to_message={"message_id": 70, "chat": FORUM}))
     elsewhere = heard(message(**topic, reply_to_message={"message_id": 3, "chat": GROUP}))

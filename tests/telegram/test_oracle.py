@@ -29,7 +29,7 @@ ENVELOPE = frozenset(
         *("message_id", "message_thread_id", "paid_star_count", "quote", "reply_markup"),
         *("reply_to_checklist_task_id", "reply_to_message", "reply_to_poll_option_id"),
         *("reply_to_story", "sender_boost_count", "sender_business_bot", "sender_chat"),
-        *("sender_tag", "show_caption_above_media", "suggested_post_info", "text"),
+        *("sender_tag", "show_caption_above_media", "suggested_post_info", "text", "via_bot"),
         *("via_bot"),
     }
 )

@@ -106,7 +106,7 @@ def _events(
             yield _delete(data.get("id"), spot)
         case "MESSAGE_DELETE_BULK":
             ids = data.get("ids")
-            for one in ids if isinstance(ids, list) else []:
+            for one in (isinstance(ids, list) and ids) or [None]:
                 yield _delete(one, spot)
         case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
             yield _reaction(eye, data, spot, removed=name.endswith("REMOVE"))

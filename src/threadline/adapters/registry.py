@@ -32,7 +32,15 @@ class Provider:
     extra: str = ""
 
 
-OURS: tuple[Provider, ...] = ()
+OURS: tuple[Provider, ...] = (
+    Provider(
+        name="discord",
+        title="Discord",
+        dialect="threadline.adapters.discord:Discord",
+        wire="threadline.transports.discord:DiscordTransport",
+        extra="discord",
+    ),
+)
 
 
 @cache

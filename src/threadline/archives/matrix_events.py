@@ -21,7 +21,9 @@ from threadline.core.matrix import (
     at,
     attachments_of,
     clean,
+    coming_and_going,
     ident,
+    name_in,
     poll_text,
     redaction_of,
     relation,
@@ -38,14 +40,6 @@ from threadline.core.model import (
     InboundMessage,
     Kind,
 )
-
-_DEEDS = {
-    "join": "joined",
-    "leave": "left",
-    "invite": "was invited",
-    "ban": "was banned",
-    "knock": "asked to come in",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,37 +195,22 @@ class Teller:
                 yield from self._notice(found, f"({kind})")
 
     def _member(self, found: Found, event: Json, content: Json) -> Iterator[Item]:
-        room, user, sender = self.room(found), event["state_key"], event["sender"]
+        room, user = self.room(found), event["state_key"]
         unsigned = event.get("unsigned")
         before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
         if not isinstance(before, dict):
             before = self.known.members.get((room, user), {})
-        now = standing(content)
-        self.known.members[room, user] = now
-        word = content.get("membership")
-        old, new = before.get("displayname"), content.get("displayname")
-        name = (
-            clean(new) if isinstance(new, str) and new else self.known.names.get((room, user), "")
-        )
-        if isinstance(new, str):
-            self.known.names[room, user] = clean(new)
-        if word == before.get("membership"):
-            renamed = old != new and isinstance(old, str) and isinstance(new, str)
-            text = f"{old} is now {new}" if renamed else f"{name} changed their profile"
-            yield from self._notice(found, text, profile=True)
-            return
-        deed = _DEEDS.get(word) if isinstance(word, str) else None
-        if not deed:
-            yield from self._notice(found, "(m.room.member)")
-            return
-        if word == "leave" and sender != user:
-            deed = "was unbanned" if before.get("membership") == "ban" else "was removed"
-        yield from self._say(
-            found,
-            Event.MEMBER,
-            text=clean(f"{name or user} {deed}"),
-            metadata={"membership": word, "user": clean(user)},
-        )
+        self.known.members[room, user] = standing(content)
+        name = name_in(content) or self.known.names.get((room, user), "")
+        if isinstance(content.get("displayname"), str):
+            self.known.names[room, user] = name_in(content)
+        match coming_and_going(event, before, name):
+            case None:
+                yield from self._notice(found, "(m.room.member)")
+            case text, {"profile": True}:
+                yield from self._notice(found, text, profile=True)
+            case text, kept:
+                yield from self._say(found, Event.MEMBER, text=text, metadata=kept)
 
     def _notice(
         self, found: Found, text: str, *, message_id: str | None = None, profile: bool = False

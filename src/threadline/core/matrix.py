@@ -146,3 +146,38 @@ def redaction_of(event: Json) -> Json | None:
         return None
     reason = unsigned.get("redacted_because")
     return reason if isinstance(reason, dict) else {}
+
+
+_DEEDS = {
+    "join": "joined",
+    "leave": "left",
+    "invite": "was invited",
+    "ban": "was banned",
+    "knock": "asked to come in",
+}
+
+
+def name_in(content: Json) -> str:
+    """The display name a membership carries; empty where it carries none."""
+    name = content.get("displayname")
+    return clean(name)[:NAME] if isinstance(name, str) else ""
+
+
+def coming_and_going(event: Json, before: Json, name: str) -> tuple[str, Json] | None:
+    """What a membership says that changed: its words, and what is kept beside them.
+
+    `before` is the membership until then, `name` what the member is called. A new name or picture
+    alone is `{"profile": True}`; None is a membership nobody knows.
+    """
+    content, user, word = event["content"], event["state_key"], event["content"].get("membership")
+    if word == before.get("membership"):
+        old, new = before.get("displayname"), content.get("displayname")
+        renamed = old != new and isinstance(old, str) and isinstance(new, str)
+        text = f"{old} is now {new}" if renamed else f"{name} changed their profile"
+        return clean(text), {"profile": True}
+    deed = _DEEDS.get(word) if isinstance(word, str) else None
+    if not deed:
+        return None
+    if word == "leave" and event.get("sender") != user:
+        deed = "was unbanned" if before.get("membership") == "ban" else "was removed"
+    return clean(f"{name or user} {deed}"), {"membership": word, "user": clean(user)}

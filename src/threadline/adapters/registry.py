@@ -45,11 +45,14 @@ def providers() -> dict[str, Provider]:
     return found
 
 
-def load(provider: Provider, path: str) -> Any:
-    """What `module:Class` names. Raises `ConfigError` where its extra is not installed."""
+def load(path: str, provider: Provider | None = None) -> Any:
+    """What `module:Class` names. Raises `ConfigError` where the provider's extra is missing."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)
     except ImportError as error:
-        what = f"threadline[{provider.extra}]" if provider.extra else str(error.name)
-        raise ConfigError(f"{provider.title} needs more: pip install '{what}'.") from error
+        if provider is None or not provider.extra:
+            raise
+        raise ConfigError(
+            f"{provider.title} needs more: pip install 'threadline[{provider.extra}]'."
+        ) from error

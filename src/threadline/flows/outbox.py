@@ -48,7 +48,7 @@ from threadline.core.ports import (
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Sent, Unsent
-from threadline.flows.sealing import unseal
+from threadline.flows.sealing import opened, unseal
 
 POLL_SECONDS = 5.0
 GRACE_SECONDS = 6.0
@@ -159,8 +159,11 @@ def account_of(loaded: Loaded, registration: Registration) -> Account:
         provider=registration.provider,
         account_id=registration.account_id,
         callback=registration.callback,
-        secret=secret,
+        secret=secret if registration.callback else "",
         capabilities=registration.capabilities,
+        installation=registration.installation,
+        credentials={} if registration.callback else opened(secret),
+        settings=registration.settings,
     )
 
 

@@ -32,7 +32,14 @@ class Provider:
     extra: str = ""
 
 
-OURS: tuple[Provider, ...] = ()
+OURS: tuple[Provider, ...] = (
+    Provider(
+        name="matrix",
+        title="Matrix",
+        dialect="threadline.adapters.matrix:Matrix",
+        wire="threadline.transports.matrix:MatrixTransport",
+    ),
+)
 
 
 @cache

@@ -34,6 +34,19 @@ class Provider:
 
 OURS: tuple[Provider, ...] = (
     Provider(
+        name="discord",
+        title="Discord",
+        dialect="threadline.adapters.discord:Discord",
+        wire="threadline.transports.discord:DiscordTransport",
+        extra="discord",
+    ),
+    Provider(
+        name="matrix",
+        title="Matrix",
+        dialect="threadline.adapters.matrix:Matrix",
+        wire="threadline.transports.matrix:MatrixTransport",
+    ),
+    Provider(
         name="telegram",
         title="Telegram",
         dialect="threadline.adapters.telegram:Telegram",

@@ -145,7 +145,10 @@ def test_a_group_that_became_a_supergroup_is_one_place_whoever_tells_it_first() 
 
 @pytest.mark.case("B157")
 def test_mentions_are_found_by_utf16_offsets_and_our_own_name_is_none() -> None:
-    """An emoji before a mention moves it by two; who has no user name is mentioned by id."""
+    """An emoji before a mention moves it by two; who has no user name is mentioned by id.
+
+    The bot's own name loses its sign: else it would name a stranger among the sessions.
+    """
     text = "🎉🎉 @sim_bot ask @bob and Eve"
     entities = [
         {"type": "mention", "offset": 5, "length": 8},
@@ -155,7 +158,7 @@ def test_mentions_are_found_by_utf16_offsets_and_our_own_name_is_none() -> None:
         {"type": "mention", "offset": 900, "length": 4},
     ]
     said = heard(message(text, entities=entities))
-    assert said.text == text
+    assert said.text == "🎉🎉 sim_bot ask @bob and Eve"
     assert said.mentions == ("bob", "77")
     assert said.metadata["links"] == ["https://example.org/"]
 

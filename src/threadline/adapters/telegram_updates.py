@@ -122,7 +122,7 @@ class Updates:
         return MALFORMED if said is None else [said]
 
     def _said(self, place: Place, given: Json, number: str) -> InboundMessage | None:
-        actor, text, files = self._actor(given), text_of(given), attachments(given)
+        actor, text, files = self._actor(given), text_of(given, self._username), attachments(given)
         if actor is None or not (text or files):
             return None
         kind = Kind.DM if line(given, "chat", "type") == "private" else Kind.ROOM

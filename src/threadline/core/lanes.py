@@ -131,14 +131,18 @@ def prove(
     now: datetime,
     limits: Limits,
     *,
+    space: str = "",
     sent_at: datetime | None = None,
     note: str = "",
 ) -> Delivery:
     """A part was said: its receipt, and with the last one the record (law 9).
 
     Whoever brings it, whatever the delivery's state: a fence stops verdicts, never proofs. What is
-    proven already stays as it is; a second id for the same part is known as that part's.
+    proven already stays as it is; a second id for the same part is known as that part's. `space` is
+    the id space of `message_id`.
     """
+    if space:
+        delivery = replace(delivery, id_space=space)
     if part < delivery.part or part > delivery.parts:
         if message_id not in delivery.message_ids:
             _also(draft, conversation, delivery, part, message_id)
@@ -164,7 +168,7 @@ def prove(
         save(draft, _emptied(done), now)
         return done
     if message_id:
-        key = draft.id_key("", message_id)
+        key = draft.id_key(delivery.id_space, message_id)
         waiting = draft.get(RECEIPT, (conversation.id, key))
         if waiting is not None and waiting.message is not None:
             _one_less(draft, conversation.id)
@@ -198,7 +202,7 @@ def _also(
     """A further id of a known part: an echo under it must not become a record of its own."""
     if not message_id:
         return
-    key = draft.id_key("", message_id)
+    key = draft.id_key(delivery.id_space, message_id)
     if draft.get(KNOWN, (conversation.id, key)) is not None:
         return
     if delivery.sequence is not None:
@@ -231,13 +235,14 @@ def recorded(
         metadata["resent"] = delivery.resent
     first = delivery.message_ids[0] or None
     if first is not None:
-        echo = _take_echo(draft, conversation.id, first)
+        echo = _take_echo(draft, conversation.id, delivery.id_space, first)
         sent_at = sent_at or (None if echo is None else echo.sent_at)
     message = InboundMessage(
         conversation=replace(conversation.ref, kind=None),
         text=text,
         actor=actor_of(registration_of(draft, conversation.ref), conversation.ref, session),
         message_id=first,
+        id_space=delivery.id_space,
         direction=Direction.OUTBOUND,
         explicit_target=delivery.explicit_target,
         reply_to=delivery.reply_to,
@@ -266,7 +271,7 @@ def know_parts(draft: Draft, conversation: int, delivery: Delivery, sequence: in
     for part, message_id in enumerate(delivery.message_ids):
         if not message_id:
             continue
-        key = draft.id_key("", message_id)
+        key = draft.id_key(delivery.id_space, message_id)
         if draft.get(RECEIPT, (conversation, key)) is not None:
             draft.put(RECEIPT, (conversation, key), None)
         if part and draft.get(KNOWN, (conversation, key)) is None:
@@ -352,6 +357,7 @@ def hear_echo(
                 message.message_id,
                 now,
                 limits,
+                space=message.id_space,
                 sent_at=message.sent_at,
                 note="the provider showed it",
             )
@@ -408,8 +414,10 @@ def _seen(conversation: Conversation) -> Taken:
     )
 
 
-def _take_echo(draft: Draft, conversation: int, message_id: str) -> InboundMessage | None:
-    key = draft.id_key("", message_id)
+def _take_echo(
+    draft: Draft, conversation: int, space: str, message_id: str
+) -> InboundMessage | None:
+    key = draft.id_key(space, message_id)
     waiting = draft.get(RECEIPT, (conversation, key))
     if waiting is None or waiting.message is None:
         return None

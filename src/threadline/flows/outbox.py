@@ -28,6 +28,8 @@ from threadline.core.errors import (
 )
 from threadline.core.ids import public
 from threadline.core.lanes import free, lane_of, prove
+from threadline.core.model import ConversationRef
+from threadline.core.places import moved
 from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
@@ -177,6 +179,13 @@ class Settle(Story[Delivery | None]):
     limits: Limits = LIMITS
     pace: Pace = PACE
 
+    @property
+    def _elsewhere(self) -> ConversationRef | None:
+        """The other address it was said at, where the provider sent us there."""
+        there = self.outcome.conversation if isinstance(self.outcome, Sent) else None
+        asked = self.attempt.call.message
+        return None if asked is not None and asked.conversation == there else there
+
     def needs(self) -> Needs:
         """The conversation, locked, with lane and delivery."""
         one = self.attempt
@@ -184,7 +193,8 @@ class Settle(Story[Delivery | None]):
             (LANE, one.conversation),
             (DELIVERY, (one.conversation, one.delivery)),
         ]
-        return Needs(take_ids=(one.conversation,), rows=rows)
+        where = () if self._elsewhere is None else (self._elsewhere.text,)
+        return Needs(take=where, take_ids=(one.conversation,), rows=rows)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Delivery | None]:
         """Answers the delivery as it is now, None where a verdict did not count."""
@@ -195,9 +205,12 @@ class Settle(Story[Delivery | None]):
             return draft.changes, None
         how: dict[str, Any] = {"limits": self.limits, "pace": self.pace, "chance": self.chance}
         match self.outcome:
-            case Sent(message_id=message_id):
+            case Sent(message_id=name, id_space=space):
+                if self._elsewhere is not None:
+                    conversation = moved(draft, conversation, self._elsewhere, now)
+                part = attempt.part
                 after: Delivery | None = prove(
-                    draft, conversation, delivery, attempt.part, message_id, now, self.limits
+                    draft, conversation, delivery, part, name, now, self.limits, space=space
                 )
                 free(draft, conversation.id, attempt.fence, now)
             case Refused() as refusal:

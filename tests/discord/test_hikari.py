@@ -37,7 +37,7 @@ async def bot(discord: Simulation) -> AsyncIterator[tuple[hikari.GatewayBot, asy
         auto_chunk_members=False,
     )
     heard: asyncio.Queue[Any] = asyncio.Queue()
-    kinds: list[type[hikari.Event]] = [
+    kinds: list[Any] = [
         *(hikari.MessageCreateEvent, hikari.MessageUpdateEvent, hikari.MessageDeleteEvent),
         *(hikari.ReactionAddEvent, hikari.GuildThreadCreateEvent, hikari.GuildAvailableEvent),
         *(hikari.ShardReadyEvent, hikari.ShardResumedEvent, hikari.GuildBulkMessageDeleteEvent),

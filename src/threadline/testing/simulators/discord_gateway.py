@@ -57,6 +57,7 @@ class Line:
         self._packer = zlib.compressobj() if packed else None
         self._lock = asyncio.Lock()
         self.sent = 0
+        self.session = ""
 
     async def send(
         self, op: int, data: Any = None, *, name: str | None = None, s: Any = None
@@ -120,6 +121,7 @@ class Gateway(World):
                         await line.send(11)
                     case 2 | 6 if pump is None:
                         session = await self._enter(line, socket, frame["op"], frame["d"], call)
+                        line.session = session
                         if session:
                             pump = asyncio.create_task(self._pump(line, session))
                     case 3 | 4 | 8 if pump is None:
@@ -255,6 +257,10 @@ class Gateway(World):
         }
 
     # --- orders ------------------------------------------------------------------------------
+
+    async def do_attended(self) -> None:
+        """Wait until somebody listens: what happens before a session is open is not told."""
+        await self.ground.until(lambda: any(line.session for line in self.lines), 30)
 
     async def do_reconnect(self) -> None:
         """Ask every connection to come again (opcode 7)."""

@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.discord.conftest import ref
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import Unauthenticated
 from threadline.core.model import ConversationRef, Direction, Event, TranscriptRecord
 from threadline.flows.replay import Handed
 from threadline.testing.simulation import Simulation
-
-
-def ref(channel: str) -> ConversationRef:
-    """A channel's conversation."""
-    return ConversationRef("discord", "700", channel)
 
 
 @asynccontextmanager
@@ -35,15 +31,6 @@ async def at_work(line: Threadline) -> AsyncIterator[None]:
     finally:
         stopping.set()
         await asyncio.gather(*tasks)
-
-
-@pytest.fixture
-async def line(sqlite_url: str, key: bytes, discord: Simulation) -> AsyncIterator[Threadline]:
-    """A line that is connected to the simulator, with nobody listening yet."""
-    async with Threadline.open(sqlite_url, key=key, allow_private=True) as made:
-        given = {"token": discord.credentials["token"], "api": f"{discord.url}/api/v10"}
-        await made.accounts.connect("discord", given)
-        yield made
 
 
 async def seen(

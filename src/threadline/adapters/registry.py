@@ -40,6 +40,12 @@ OURS: tuple[Provider, ...] = (
         wire="threadline.transports.discord:DiscordTransport",
         extra="discord",
     ),
+    Provider(
+        name="matrix",
+        title="Matrix",
+        dialect="threadline.adapters.matrix:Matrix",
+        wire="threadline.transports.matrix:MatrixTransport",
+    ),
 )
 
 

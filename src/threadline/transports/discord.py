@@ -106,6 +106,17 @@ class Ears:
         self.rung.set()
 
 
+class Gentle:
+    """A connection as far as it is closed: whatever the shard says, the session can be resumed."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    async def send_close(self, *, code: int, message: bytes) -> None:
+        """See `hikari.impl.shard`."""
+        await self._socket.send_close(code=RESUMABLE, message=message)
+
+
 class Shard(GatewayShardImpl):
     """hikari's shard, begun where an earlier session stands, and left so that it can be resumed.
 
@@ -133,7 +144,8 @@ class Shard(GatewayShardImpl):
     async def leave(self) -> None:
         """Hang up, and let the session wait for us."""
         if self._ws is not None:
-            await self._ws.send_close(code=RESUMABLE, message=b"")
+            gentle: Any = Gentle(self._ws)
+            self._ws = gentle
         with suppress(Exception):  # what it ended with was looked at before
             await self.close()
 

@@ -170,7 +170,8 @@ class Gateway(World):
         return session
 
     def _missed(self, line: Line, session: str) -> list[tuple[int, Any]]:
-        """What stands in the log of a session and was not sent on this connection."""
+        """What happened for a session and was not sent on this connection."""
+        self._share()
         log = self.log(session).everything()
         return [(int(n), event) for n, event in log.items() if int(n) > line.sent]
 
@@ -180,15 +181,11 @@ class Gateway(World):
 
     async def _pump(self, line: Line, session: str) -> None:
         """Hand on what happens, as long as the connection and the session last."""
-
-        def fresh() -> list[tuple[int, Any]]:
-            self._share()
-            return self._missed(line, session)
-
         while session in self.sessions:
             now, dues = self.ground.now(), [one.due for one in self._waiting()]
             patience = max(0.01, min([60.0, *(due - now for due in dues if due > now)]))
-            for number, event in await self.ground.until(fresh, patience) or []:
+            fresh = await self.ground.until(lambda: self._missed(line, session), patience)
+            for number, event in fresh or []:
                 await self._dispatch(line, number, event)
 
     def _waiting(self) -> list[Any]:

@@ -56,8 +56,9 @@ class Ear:
         self.cursor = batch.cursor
 
     async def until(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """Listen until there are so many events of a name."""
+        """Listen until there are so many events of a name; what was to be resumed is resumed."""
         while len(found := [data for it, data in self.heard if it == name]) < count:
+            assert name == "READY" or not any(self.gaps), "a new session"
             self.take(await anext(self.batches))
         return found
 

@@ -32,7 +32,13 @@ class Provider:
     extra: str = ""
 
 
-OURS: tuple[Provider, ...] = ()
+OURS: tuple[Provider, ...] = (
+    Provider(
+        name="whatsapp",
+        title="WhatsApp (Cloud API)",
+        dialect="threadline.adapters.whatsapp:WhatsApp",
+    ),
+)
 
 
 @cache

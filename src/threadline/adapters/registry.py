@@ -38,6 +38,11 @@ OURS: tuple[Provider, ...] = (
         title="WhatsApp (Cloud API)",
         dialect="threadline.adapters.whatsapp:WhatsApp",
     ),
+    Provider(
+        name="twilio",
+        title="Twilio (WhatsApp and SMS)",
+        dialect="threadline.adapters.twilio:Twilio",
+    ),
 )
 
 

@@ -43,6 +43,19 @@ OURS: tuple[Provider, ...] = (
         title="Twilio (WhatsApp and SMS)",
         dialect="threadline.adapters.twilio:Twilio",
     ),
+    Provider(
+        name="discord",
+        title="Discord",
+        dialect="threadline.adapters.discord:Discord",
+        wire="threadline.transports.discord:DiscordTransport",
+        extra="discord",
+    ),
+    Provider(
+        name="matrix",
+        title="Matrix",
+        dialect="threadline.adapters.matrix:Matrix",
+        wire="threadline.transports.matrix:MatrixTransport",
+    ),
 )
 
 

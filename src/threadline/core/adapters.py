@@ -156,13 +156,14 @@ class Challenged(Protocol):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """An adapter that can ask whether a message of ours arrived, by its key."""
+    """An adapter that can ask whether a message of ours is there: by its key, never by its text."""
 
     def look_up(self, message: OutboundMessage) -> ApiCall:
         """The call that asks."""
 
-    def found(self, call: ApiCall, answer: ApiResponse) -> Sent | Refused | Doubt:
-        """`Sent` where it is there, `Refused` where it certainly is not."""
+    def found(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
+        """`Sent` where it is there, or a further call. Nothing else proves anything: what is not
+        there yet may still come."""
 
 
 @runtime_checkable

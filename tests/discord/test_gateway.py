@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -62,10 +63,12 @@ class Ear:
             self.take(await anext(self.batches))
         return found
 
-    async def rest(self) -> None:
-        """Listen until the connection ends by itself."""
+    async def rest(self, most: int = 100) -> None:
+        """Listen until the connection ends by itself, or so many sessions were met."""
         async for batch in self.batches:
             self.take(batch)
+            if self.names.count("READY") >= most:
+                return
 
     @property
     def names(self) -> list[str]:
@@ -158,6 +161,22 @@ async def test_a_session_that_is_over_is_a_gap_everywhere(
         assert again.names[0] == "READY"
         assert again.gaps[0] is True
         assert "MESSAGE_CREATE" not in again.names
+
+
+async def test_a_session_that_ends_while_nobody_reads_is_a_gap_as_well(
+    discord: Simulation, wire: DiscordTransport, account: Account, room: dict[str, Any]
+) -> None:
+    """The store may be slow; whether the new session is met by this listening or by the next."""
+    async with Ear(wire, account) as ear:
+        await ear.until("GUILD_CREATE")
+        opened = discord.do("attended")["opened"]
+        discord.do("invalidate")
+        await asyncio.to_thread(discord.do, "attended", opened=opened + 1)
+        await ear.rest(most=2)
+    async with Ear(wire, account, ear.cursor) as again:
+        await again.until("READY" if not any(ear.gaps) else "RESUMED")
+
+        assert sum([*ear.gaps, *again.gaps]) == 1
 
 
 async def test_a_cursor_that_says_nothing_is_a_gap_and_no_error(

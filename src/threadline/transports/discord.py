@@ -112,6 +112,9 @@ class Gentle:
     def __init__(self, socket: Any) -> None:
         self._socket = socket
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
     async def send_close(self, *, code: int, message: bytes) -> None:
         """See `hikari.impl.shard`."""
         await self._socket.send_close(code=RESUMABLE, message=message)
@@ -231,7 +234,7 @@ class DiscordTransport(HttpTransport):
             if name == "READY":
                 if requests:
                     break
-                gap = cursor is not None
+                gap = cursor is not None or spot is not None
                 spot = Spot(str(data["session_id"]), seq, str(data["resume_gateway_url"]))
             ears.waiting.popleft()
             if spot is not None:

@@ -157,6 +157,7 @@ class Gateway(World):
             return ""
         left = self.ground.settings.get("left", 1000)
         self.ground.settings["left"] = max(0, left - 1)
+        self.ground.settings["opened"] = self.ground.settings.get("opened", 0) + 1
         # What happened before nobody was there for is not told.
         for event in self._waiting():
             self.ground.settle(event, "lost")
@@ -255,9 +256,18 @@ class Gateway(World):
 
     # --- orders ------------------------------------------------------------------------------
 
-    async def do_attended(self) -> None:
-        """Wait until somebody listens: what happens before a session is open is not told."""
-        await self.ground.until(lambda: any(line.session for line in self.lines), 30)
+    async def do_attended(self, opened: int = 0) -> dict[str, int]:
+        """Wait until somebody listens, and so many sessions were opened; how many there were.
+
+        What happens before a session is open is not told.
+        """
+
+        def here() -> bool:
+            count = int(self.ground.settings.get("opened", 0))
+            return count >= opened and any(line.session for line in self.lines)
+
+        await self.ground.until(here, 30)
+        return {"opened": int(self.ground.settings.get("opened", 0))}
 
     async def do_reconnect(self) -> None:
         """Ask every connection to come again (opcode 7)."""

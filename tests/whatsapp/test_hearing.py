@@ -212,7 +212,12 @@ def test_a_failed_status_says_why(code: int | None, failure: Failure) -> None:
 
 
 def test_what_the_business_says_by_its_phone_is_our_own() -> None:
-    echo: dict[str, Any] = {"from": "972123456789", "to": ANNS_PHONE, "id": "wamid.E", "type": "text"}
+    echo: dict[str, Any] = {
+        "from": "972123456789",
+        "to": ANNS_PHONE,
+        "id": "wamid.E",
+        "type": "text",
+    }
     echo |= {"timestamp": "1700000000", "text": {"body": "by hand"}}
     one = only(update({"message_echoes": [echo]}, of="smb_message_echoes"))
 

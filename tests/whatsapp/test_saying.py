@@ -92,6 +92,17 @@ def test_proof_is_the_id_that_statuses_and_replies_name() -> None:
     assert number().read(call, answer(200, given)) == Sent(message_id="wamid.OUT1")
 
 
+def test_a_phone_dialled_in_another_form_is_the_one_whatsapp_names() -> None:
+    call = number().render(outbound(to="5511987654321"))
+    named = {"contacts": [{"wa_id": "551187654321"}], "messages": [{"id": "wamid.O"}]}
+
+    found = number().read(call, answer(200, named))
+
+    assert isinstance(found, Sent)
+    assert found.conversation is not None
+    assert found.conversation.conversation_id == "551187654321"
+
+
 CODES = [
     (400, 131047, Failure.WINDOW_CLOSED, None),
     (400, 130429, Failure.RATE_LIMITED, Bucket.ACCOUNT),

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from threadline.testing.simulators.ground import Simulator
 
-SIMULATORS: dict[str, str] = {}
+SIMULATORS: dict[str, str] = {
+    "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+}
 
 
 def simulator(name: str) -> type[Simulator]:

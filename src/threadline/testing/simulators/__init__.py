@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SIMULATORS: dict[str, str] = {
     "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+    "twilio": "threadline.testing.simulators.twilio:Twilio",
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SIMULATORS: dict[str, str] = {
     "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
     "twilio": "threadline.testing.simulators.twilio:Twilio",
+    "discord": "threadline.testing.simulators.discord:Discord",
 }
 
 

@@ -71,9 +71,7 @@ class WhatsApp(Simulator):
             case "POST", [number, "media"] if number == NUMBER:
                 return self._upload(call)
             case "GET", [media] if media in self.ground.book("media"):
-                kept = self.ground.book("media")[media]
-                about = {"id": media, "messaging_product": "whatsapp", "mime_type": kept["type"]}
-                return says({**about, "url": f"{call.origin}/media/{media}"})
+                return says(self._about(media, call.origin))
         return refusal(100, "Unsupported get request.", 400, subcode=33)
 
     def rate_limited(self, call: Call, wait: float) -> Answer:
@@ -278,6 +276,18 @@ class WhatsApp(Simulator):
         media = str(self.ground.number("media", 700_001))
         self.ground.book("media")[media] = {"type": kind, "content": content.decode("latin-1")}
         return media
+
+    def _about(self, media: str, origin: str) -> dict[str, Any]:
+        kept = self.ground.book("media")[media]
+        content = kept["content"].encode("latin-1")
+        return {
+            "id": media,
+            "messaging_product": "whatsapp",
+            "mime_type": kept["type"],
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "file_size": len(content),
+            "url": f"{origin}/media/{media}",
+        }
 
     def _bytes(self, media: str) -> Answer:
         kept = self.ground.book("media").get(media)

@@ -12,7 +12,8 @@ import httpx
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from pywa import WhatsApp, errors
+from pywa import errors
+from pywa.client import WhatsApp
 from pywa.utils import webhook_updates_validator
 
 from threadline.testing.simulation import Simulation

@@ -56,6 +56,12 @@ OURS: tuple[Provider, ...] = (
         dialect="threadline.adapters.matrix:Matrix",
         wire="threadline.transports.matrix:MatrixTransport",
     ),
+    Provider(
+        name="telegram",
+        title="Telegram",
+        dialect="threadline.adapters.telegram:Telegram",
+        wire="threadline.transports.telegram:TelegramTransport",
+    ),
 )
 
 

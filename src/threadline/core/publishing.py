@@ -20,7 +20,16 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
-from threadline.core.ports import ADAPTER, DELIVERY, INTENT, KNOWN, MEMBER, PARTICIPANT, RECORD
+from threadline.core.ports import (
+    ADAPTER,
+    DELIVERY,
+    INTENT,
+    KNOWN,
+    MEMBER,
+    PARTICIPANT,
+    RECORD,
+    fetch,
+)
 from threadline.core.rules import binding, delivery, visibility
 from threadline.core.rules.speaking import fold
 from threadline.core.seating import active_member, heir
@@ -86,7 +95,10 @@ def answered(
     """The record a sequence or a message id means, as far as the session may read it (law 5)."""
     sequence: int | None = given if isinstance(given, int) else None
     if isinstance(given, str):
-        known = draft.get(KNOWN, (conversation.id, draft.id_key("", given)))
+        # Ids are counted for the whole account, or by the room's address.
+        spaces = ("", conversation.ref.parent_conversation_id or conversation.ref.conversation_id)
+        rows = [(conversation.id, draft.id_key(space, given)) for space in spaces]
+        known = next((one for one in fetch(draft, KNOWN, rows) if one is not None), None)
         sequence = None if known is None else known.sequence
     record = None if sequence is None else draft.get(RECORD, (conversation.id, sequence))
     if record is None or member is None or not _shows(member, conversation, record, now):

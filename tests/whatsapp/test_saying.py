@@ -82,7 +82,7 @@ def test_whatsapps_signs_never_make_a_text_longer(text: str) -> None:
 
 
 def test_code_stays_as_it_is() -> None:
-    assert whatsapp_text("```py\n**x**\n```\n__y__") == "```\n**x**\n```\n*y*"
+    assert whatsapp_text("```py\n**x**\n```\n**y** __z__") == "```\n**x**\n```\n*y* __z__"
 
 
 def test_proof_is_the_id_that_statuses_and_replies_name() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from threadline.testing.simulators.ground import Simulator
 
 SIMULATORS: dict[str, str] = {
+    "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+    "twilio": "threadline.testing.simulators.twilio:Twilio",
     "discord": "threadline.testing.simulators.discord:Discord",
 }
 

@@ -34,6 +34,13 @@ class Provider:
 
 OURS: tuple[Provider, ...] = (
     Provider(
+        name="discord",
+        title="Discord",
+        dialect="threadline.adapters.discord:Discord",
+        wire="threadline.transports.discord:DiscordTransport",
+        extra="discord",
+    ),
+    Provider(
         name="matrix",
         title="Matrix",
         dialect="threadline.adapters.matrix:Matrix",

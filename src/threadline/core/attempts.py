@@ -13,6 +13,7 @@ from datetime import datetime
 from threadline.core.adapters import Account, Adapter, Capabilities, Registration
 from threadline.core.deliveries import Delivery, DeliveryState, Failure, Wait
 from threadline.core.draft import Draft
+from threadline.core.echoes import release_echoes
 from threadline.core.ids import public
 from threadline.core.lanes import (
     busy,
@@ -25,7 +26,6 @@ from threadline.core.lanes import (
     lane_of,
     part_text,
     registration_of,
-    release_echoes,
     save,
 )
 from threadline.core.model import Conversation, ConversationRef

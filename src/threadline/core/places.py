@@ -46,6 +46,19 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
     return agree(draft, found, ref.kind, strict=strict)
 
 
+def moved(
+    draft: Draft, conversation: Conversation, to: ConversationRef, now: datetime
+) -> Conversation:
+    """The same conversation once a send turned out to go to another address of it."""
+    if conversation.ref == to:
+        return conversation
+    there = draft.taken(to.text)
+    if there is None or there.id == conversation.id:
+        return _add_address(draft, conversation, to)
+    link(draft, conversation, there, now)
+    return draft.taken(conversation.id) or conversation
+
+
 def agree(
     draft: Draft, conversation: Conversation, kind: Kind | None, *, strict: bool
 ) -> Conversation:

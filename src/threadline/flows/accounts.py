@@ -34,8 +34,7 @@ from threadline.core.model import CONTROLLER, Caller, ConversationRef
 from threadline.core.ports import ADAPTER, INSTALLED, LISTENER, Changes, Loaded, Page, Store, Story
 from threadline.core.rules import authority
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
-from threadline.flows.outbox import account_of
-from threadline.flows.registered import AccountKey, AdapterState, adapter_state
+from threadline.flows.registered import AccountKey, AdapterState, account_of, adapter_state
 from threadline.flows.sealing import nonce, seal, sealable
 
 PATH = "/v1/webhooks"

@@ -63,8 +63,7 @@ from threadline.flows.capabilities import (
 )
 from threadline.flows.conversations import State, shown
 from threadline.flows.looking import found, where_of
-from threadline.flows.outbox import account_of
-from threadline.flows.registered import AccountKey, AdapterState, adapter_state
+from threadline.flows.registered import AccountKey, AdapterState, account_of, adapter_state
 from threadline.flows.sealing import nonce, seal
 
 MAX_TITLE = 200

@@ -37,8 +37,7 @@ from threadline.core.ports import (
 from threadline.core.wire import Batch, Lost, Unsent
 from threadline.flows.hearing import Hearing
 from threadline.flows.histories import Histories
-from threadline.flows.outbox import account_of
-from threadline.flows.registered import AccountKey
+from threadline.flows.registered import AccountKey, account_of
 
 LOOK_SECONDS = 5.0
 RENEW_SECONDS = 10.0

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from threadline.core.adapters import Capabilities, Registration
+from threadline.core.adapters import Account, Capabilities, Registration
+from threadline.core.errors import WrongKey
 from threadline.core.ports import LISTENER, WAIT, Loaded
+from threadline.flows.sealing import opened, unseal
 
 AccountKey = tuple[str, str, str]
 
@@ -53,4 +55,23 @@ def adapter_state(loaded: Loaded, row: Registration, now: datetime) -> AdapterSt
         settings=row.settings,
         heard_at=None if listener is None else listener.heard_at,
         trouble="" if listener is None else listener.trouble,
+    )
+
+
+def account_of(loaded: Loaded, registration: Registration) -> Account:
+    """The account as its dialect needs it, with its secret opened."""
+    try:
+        secret = unseal(loaded, registration.secret)
+    except WrongKey:
+        secret = ""
+    return Account(
+        scope_id=registration.scope_id,
+        provider=registration.provider,
+        account_id=registration.account_id,
+        callback=registration.callback,
+        secret=secret if registration.callback else "",
+        capabilities=registration.capabilities,
+        installation=registration.installation,
+        credentials={} if registration.callback else opened(secret),
+        settings=registration.settings,
     )

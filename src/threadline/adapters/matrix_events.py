@@ -188,8 +188,10 @@ def _events(value: Json, name: str) -> list[dict[str, Any]]:
 
 
 def _before(event: Json) -> Json:
+    """What the state was until then; a transaction has it in an older place."""
     unsigned = event.get("unsigned")
     before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
+    before = event.get("prev_content") if before is None else before
     return before if isinstance(before, dict) else {}
 
 

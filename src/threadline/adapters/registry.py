@@ -34,6 +34,16 @@ class Provider:
 
 OURS: tuple[Provider, ...] = (
     Provider(
+        name="whatsapp",
+        title="WhatsApp (Cloud API)",
+        dialect="threadline.adapters.whatsapp:WhatsApp",
+    ),
+    Provider(
+        name="twilio",
+        title="Twilio (WhatsApp and SMS)",
+        dialect="threadline.adapters.twilio:Twilio",
+    ),
+    Provider(
         name="discord",
         title="Discord",
         dialect="threadline.adapters.discord:Discord",
@@ -45,6 +55,12 @@ OURS: tuple[Provider, ...] = (
         title="Matrix",
         dialect="threadline.adapters.matrix:Matrix",
         wire="threadline.transports.matrix:MatrixTransport",
+    ),
+    Provider(
+        name="telegram",
+        title="Telegram",
+        dialect="threadline.adapters.telegram:Telegram",
+        wire="threadline.transports.telegram:TelegramTransport",
     ),
 )
 

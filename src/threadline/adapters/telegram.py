@@ -8,8 +8,6 @@ never came is doubtful for good: nothing is looked up, nothing is repeated.
 from __future__ import annotations
 
 import hmac
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -19,10 +17,12 @@ from threadline.adapters.telegram_content import Json, at, ident, line, part, pe
 from threadline.adapters.telegram_places import SUPERGROUPS, Place
 from threadline.adapters.telegram_refusals import refused
 from threadline.adapters.telegram_text import html
-from threadline.adapters.telegram_updates import MALFORMED, WANTED, Updates
+from threadline.adapters.telegram_updates import MALFORMED, Updates
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment
+from threadline.core.telegram import API, MAX_BYTES, WANTED, address, read_object, whole
+from threadline.core.telegram import call as call_of
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -34,10 +34,8 @@ from threadline.core.wire import (
     Sent,
 )
 
-API = "https://api.telegram.org"
 SECRET_HEADER = "x-telegram-bot-api-secret-token"
 MAX_TEXT = 4_096
-MAX_FILE = 20 * 1024 * 1024
 CONNECTIONS = 40
 POLL, WEBHOOK = "poll", "webhook"
 GONE = "Telegram has this file no longer, or never gave it to this bot."
@@ -49,8 +47,8 @@ class Telegram:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._updates = Updates(account)
-        self._api = str(account.settings.get("api") or API).rstrip("/")
-        self._token = account.credentials.get("token", "").strip()
+        self._secret = account.credentials.get("webhook_secret", "")
+        self._mode = str(account.settings.get("mode") or POLL).strip().casefold()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -64,14 +62,6 @@ class Telegram:
 
     # --- what is heard ---------------------------------------------------------------------
 
-    @property
-    def _secret(self) -> str:
-        """What Telegram repeats to the webhook: as given, else made from the token."""
-        given = self._account.credentials.get("webhook_secret", "")
-        if given or not self._token:
-            return given
-        return hmac.digest(self._token.encode(), b"threadline webhook", "sha256").hex()
-
     def verify(self, request: Request) -> bool:
         """Whether it repeats the secret that only Telegram was told."""
         given = request.headers.get(SECRET_HEADER, "").encode("utf-8", "replace")
@@ -80,7 +70,7 @@ class Telegram:
 
     def parse(self, request: Request) -> Heard:
         """What one update says."""
-        update = _object(request.body)
+        update = read_object(request.body)
         found = self._updates.read(update) if update else MALFORMED
         if isinstance(found, str):
             return Heard(skipped=(found,))
@@ -98,16 +88,17 @@ class Telegram:
         if marked is not None:
             body["parse_mode"] = "HTML"
         body["link_preview_options"] = {"is_disabled": True}
-        if message.reply_to is not None and ident({"id": _whole(message.reply_to)}, "id"):
+        if message.reply_to is not None and whole(message.reply_to):
             body["reply_parameters"] = {
                 "message_id": int(message.reply_to),
                 "allow_sending_without_reply": True,
             }
-        return replace(self._call("sendMessage", body), key=message.key, message=message)
+        made = call_of(self._account, "sendMessage", body)
+        return replace(made, key=message.key, message=message)
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal, doubt; or the call again: as plain text, or to where a group went."""
-        said, body = _object(answer.body), _object(call.body)
+        said, body = read_object(answer.body), read_object(call.body)
         if answer.status < 300 and at(said, "ok") is True:
             message_id = ident(said, "result", "message_id")
             if not message_id:
@@ -138,7 +129,7 @@ class Telegram:
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that says where the file lies for the next hour."""
-        return self._call("getFile", {"file_id": attachment.id})
+        return call_of(self._account, "getFile", {"file_id": attachment.id})
 
     def read_file(
         self, attachment: Attachment, call: ApiCall, answer: ApiResponse
@@ -149,8 +140,8 @@ class Telegram:
                 return answer.body
             if answer.status == 404:
                 return Refused(failure=Failure.NOT_FOUND, reason=GONE)
-            return refused(answer, _object(answer.body))
-        said = _object(answer.body)
+            return refused(answer, read_object(answer.body))
+        said = read_object(answer.body)
         path = line(said, "result", "file_path")
         if answer.status != 200 or not path:
             refusal = refused(answer, said)
@@ -159,8 +150,8 @@ class Telegram:
             return refusal
         if ".." in path.split("/"):
             return Doubt(reason="Telegram named a place outside of its files.")
-        url = f"{self._api}/file/bot{quote(self._token, safe=':')}/{quote(path.lstrip('/'))}"
-        return ApiCall(method="GET", url=url, route="file", most=MAX_FILE)
+        url = address(self._account, quote(path.lstrip("/")), folder="/file")
+        return ApiCall(method="GET", url=url, route="file", most=MAX_BYTES)
 
     # --- connecting ------------------------------------------------------------------------
 
@@ -171,8 +162,8 @@ class Telegram:
             Ask(name="token", where="Write /newbot to @BotFather; it answers with the token."),
             Ask(
                 name="webhook_secret",
-                where="Any 1 to 256 letters, digits, _ or -; made from the token if left out.",
-                optional=True,
+                where="1 to 256 letters, digits, _ and -; left out, it is made up.",
+                made=True,
             ),
             Ask(
                 name="mode",
@@ -184,16 +175,24 @@ class Telegram:
         )
 
     def check(self) -> ApiCall:
-        """`getMe`."""
-        return self._call("getMe", {})
+        """`getMe`; while a poll is being connected, after any webhook was taken away."""
+        if self.listens() and not self._account.account_id:
+            # Telegram refuses a poll as long as there is one, whoever set it.
+            return self._gone()
+        return call_of(self._account, "getMe", {})
 
     def read_check(
         self, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | Identity | Refused | Doubt:
         """The bot, and whether its privacy mode hides from it what is said in groups."""
-        said = _object(answer.body)
+        said = read_object(answer.body)
+        if self._mode not in (POLL, WEBHOOK):
+            reason = f"`mode` is {POLL} or {WEBHOOK}, not {self._mode!r}."
+            return Refused(failure=Failure.UNSUPPORTED, reason=reason)
         if answer.status != 200 or at(said, "ok") is not True:
             return refused(answer, said)
+        if call.route == "deleteWebhook":
+            return call_of(self._account, "getMe", {})
         me = part(said, "result")
         actor = person(me, ident(me, "id"))
         if actor is None:
@@ -208,7 +207,7 @@ class Telegram:
     def webhook(self, url: str | None) -> ApiCall | None:
         """`setWebhook`, or `deleteWebhook`; what waits at Telegram is never dropped."""
         if url is None:
-            return self._call("deleteWebhook", {"drop_pending_updates": False})
+            return self._gone()
         body = {
             "url": url,
             "secret_token": self._secret,
@@ -216,38 +215,11 @@ class Telegram:
             "max_connections": CONNECTIONS,
             "drop_pending_updates": False,
         }
-        return self._call("setWebhook", body)
+        return call_of(self._account, "setWebhook", body)
+
+    def _gone(self) -> ApiCall:
+        return call_of(self._account, "deleteWebhook", {"drop_pending_updates": False})
 
     def listens(self) -> bool:
         """Unless `mode` is webhook."""
-        return str(self._account.settings.get("mode") or POLL).strip().casefold() != WEBHOOK
-
-    def updates(self, offset: str | None, patience: int) -> ApiCall:
-        """The call that waits up to `patience` seconds for updates, and confirms those before."""
-        body: dict[str, Any] = {"timeout": patience, "allowed_updates": list(WANTED)}
-        if offset is not None and ident({"id": _whole(offset)}, "id"):
-            body["offset"] = int(offset)
-        return replace(self._call("getUpdates", body), most=MAX_FILE)
-
-    def _call(self, method: str, body: Mapping[str, Any]) -> ApiCall:
-        return ApiCall(
-            method="POST",
-            url=f"{self._api}/bot{quote(self._token, safe=':')}/{method}",
-            body=json.dumps(body, separators=(",", ":")).encode(),
-            headers={"content-type": "application/json"},
-            route=method,
-        )
-
-
-def _object(body: bytes) -> Json:
-    """A body as an object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _whole(text: str) -> int | None:
-    """The number a text is, if it is nothing else."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+        return self._mode != WEBHOOK

@@ -37,18 +37,6 @@ from threadline.core.model import Actor, Direction, Event, InboundMessage, Kind
 MALFORMED = "malformed"
 UNKNOWN = "unknown"
 MAX_DELETED = 100
-# What is asked of Telegram. Reactions come only where the bot is an administrator.
-WANTED = (
-    "message",
-    "edited_message",
-    "channel_post",
-    "edited_channel_post",
-    "business_message",
-    "edited_business_message",
-    "deleted_business_messages",
-    "message_reaction",
-    "my_chat_member",
-)
 # Known and not recorded.
 SKIPPED = frozenset(
     {

@@ -45,7 +45,9 @@ class Capabilities:
 
     `max_length` counts in `unit` and is per message. `settle_within` is how long an uncertain
     outcome may settle by itself before its lane goes on. With `idempotent` a call with the same key
-    is safe to repeat, for `idempotent_for` where that ends. `actor` is who speaks on the platform.
+    is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
+    room's record goes to the thread it opens, whose address is that record's id below the room.
+    `actor` is who speaks on the platform.
     """
 
     max_length: int = DEFAULT_LENGTH
@@ -156,13 +158,14 @@ class Challenged(Protocol):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """An adapter that can ask whether a message of ours arrived, by its key."""
+    """An adapter that can ask whether a message of ours is there: by its key, never by its text."""
 
     def look_up(self, message: OutboundMessage) -> ApiCall:
         """The call that asks."""
 
-    def found(self, call: ApiCall, answer: ApiResponse) -> Sent | Refused | Doubt:
-        """`Sent` where it is there, `Refused` where it certainly is not."""
+    def found(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
+        """`Sent` where it is there, or a further call. Nothing else proves anything: what is not
+        there yet may still come."""
 
 
 @runtime_checkable

@@ -182,6 +182,7 @@ def prove(
         due_at=None,
         called_at=None,
         uncertain_at=None,
+        looks=0,
         parked=False,
     )
     save(draft, proven, now)

@@ -39,7 +39,8 @@ class OutboundMessage:
 
     `key` names this part for ever; a provider with idempotent sends is given it. `reply_to` is a
     message id of this conversation, `parts` how many messages the whole text became, `part` counts
-    from 1, `attempt` counts the calls made for this delivery.
+    from 1, `attempt` counts the calls made for this delivery, `called_at` is when the first one of
+    this part was made.
     """
 
     conversation: ConversationRef
@@ -52,6 +53,7 @@ class OutboundMessage:
     part: int = 1
     parts: int = 1
     attempt: int = 1
+    called_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

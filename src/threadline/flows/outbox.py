@@ -193,6 +193,10 @@ class Settle(Story[Delivery | None]):
                     draft, conversation, delivery, part, name, now, self.limits, space=space
                 )
                 free(draft, conversation.id, attempt.fence, now)
+            case _ if attempt.looks:
+                # Only a proof counts: what is not there yet may still come.
+                after = delivery
+                free(draft, conversation.id, attempt.fence, now)
             case Refused() as refusal:
                 after = refuse(draft, conversation, attempt, refusal, now, **how)
             case Doubt(reason=reason):
@@ -409,7 +413,7 @@ class Outbox:
         try:
             async with asyncio.timeout(lease * 0.8):
                 for _ in range(STEPS):
-                    step = attempt.adapter.read(call, await transport.perform(call))
+                    step = attempt.read(call, await transport.perform(call))
                     if not isinstance(step, ApiCall):
                         return step
                     call = step

@@ -34,6 +34,16 @@ class Provider:
 
 OURS: tuple[Provider, ...] = (
     Provider(
+        name="whatsapp",
+        title="WhatsApp (Cloud API)",
+        dialect="threadline.adapters.whatsapp:WhatsApp",
+    ),
+    Provider(
+        name="twilio",
+        title="Twilio (WhatsApp and SMS)",
+        dialect="threadline.adapters.twilio:Twilio",
+    ),
+    Provider(
         name="discord",
         title="Discord",
         dialect="threadline.adapters.discord:Discord",

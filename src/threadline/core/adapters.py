@@ -45,7 +45,9 @@ class Capabilities:
 
     `max_length` counts in `unit` and is per message. `settle_within` is how long an uncertain
     outcome may settle by itself before its lane goes on. With `idempotent` a call with the same key
-    is safe to repeat, for `idempotent_for` where that ends. `actor` is who speaks on the platform.
+    is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
+    room's record goes to the thread it opens, whose address is that record's id below the room.
+    `actor` is who speaks on the platform.
     """
 
     max_length: int = DEFAULT_LENGTH

@@ -40,7 +40,9 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
             found = _add_address(draft, older, ref)
     for other, it in known:
         if it is None:
-            found = _add_address(draft, found, other)
+            # One more way to the same place; what is said goes where it was last heard from.
+            draft.put(ADDRESS, other.text, found.id)
+            draft.save(found)
         elif it.id != found.id:
             found = link(draft, it, found, now)
     return agree(draft, found, ref.kind, strict=strict)

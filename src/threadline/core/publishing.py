@@ -12,6 +12,7 @@ from threadline.core.ids import public
 from threadline.core.lanes import know_parts
 from threadline.core.model import (
     Conversation,
+    ConversationRef,
     Kind,
     Membership,
     Origin,
@@ -19,7 +20,16 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
-from threadline.core.ports import DELIVERY, INTENT, KNOWN, MEMBER, PARTICIPANT, RECORD, fetch
+from threadline.core.ports import (
+    ADAPTER,
+    DELIVERY,
+    INTENT,
+    KNOWN,
+    MEMBER,
+    PARTICIPANT,
+    RECORD,
+    fetch,
+)
 from threadline.core.rules import binding, delivery, visibility
 from threadline.core.rules.speaking import fold
 from threadline.core.seating import active_member, heir
@@ -103,6 +113,27 @@ def _shows(
     imported = record.provenance is Provenance.HYDRATED
     return record.sequence >= floor and not (
         imported and visibility.live_only(member, conversation, now)
+    )
+
+
+def thread_of(
+    draft: Draft, conversation: Conversation, message_id: str | None
+) -> ConversationRef | None:
+    """Where an answer to a room's record goes, where the account answers in threads: the thread
+    that this record opens, under its own id below the room (law 11)."""
+    ref = conversation.ref
+    if conversation.kind is not Kind.ROOM or message_id is None:
+        return None
+    there = draft.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
+    if there is None or not there.capabilities.answers_in_thread:
+        return None
+    return ConversationRef(
+        ref.provider,
+        ref.account_id,
+        message_id,
+        ref.conversation_id,
+        ref.scope_id,
+        Kind.THREAD,
     )
 
 

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from threadline.testing.simulators.ground import Simulator
 
-SIMULATORS: dict[str, str] = {}
+SIMULATORS: dict[str, str] = {
+    "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+    "twilio": "threadline.testing.simulators.twilio:Twilio",
+    "discord": "threadline.testing.simulators.discord:Discord",
+}
 
 
 def simulator(name: str) -> type[Simulator]:

@@ -138,8 +138,8 @@ def test_a_group_that_became_a_supergroup_is_one_place_whoever_tells_it_first() 
     right = heard(message(None, chat=SUPERGROUP, migrate_from_chat_id=-5), number=1002)
     for one in (left, right):
         assert one.event is Event.NOTICE
-        assert str(one.conversation) == "telegram/7001/-5"
-        assert [str(ref) for ref in one.same_as] == ["telegram/7001/-1000000000051"]
+        assert str(one.conversation) == "telegram/7001/-1000000000051"
+        assert [str(ref) for ref in one.same_as] == ["telegram/7001/-5"]
     assert (left.message_id, left.id_space) == (right.message_id, right.id_space)
 
 

@@ -284,12 +284,12 @@ class Updates:
         assert actor is not None, "its place has an id"
         return [
             InboundMessage(
-                conversation=old.ref(self.account, Kind.ROOM),
+                conversation=new.ref(self.account, Kind.ROOM),
                 text="This group became a supergroup.",
                 actor=actor,
                 message_id=f"moved:{old.chat}:{new.chat}",
                 event=Event.NOTICE,
-                same_as=(new.ref(self.account, Kind.ROOM),),
+                same_as=(old.ref(self.account, Kind.ROOM),),
                 sent_at=moment(given, "date"),
             )
         ]

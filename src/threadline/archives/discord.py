@@ -13,18 +13,20 @@ from typing import Any
 from threadline.archives.documents import (
     Document,
     Recent,
-    dropping_empty,
-    file_name,
     files_of,
-    ident,
     instant,
     keys_of,
+)
+from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally
+from threadline.core.given import (
+    dropping_empty,
+    file_name,
+    ident,
     records,
     said,
     size,
     web,
 )
-from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally
 from threadline.core.model import (
     Actor,
     Attachment,

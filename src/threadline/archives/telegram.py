@@ -22,12 +22,7 @@ from typing import Any
 from threadline.archives.documents import (
     Document,
     Recent,
-    dropping_empty,
-    ident,
     instant,
-    records,
-    said,
-    size,
 )
 from threadline.archives.telegram_entries import (
     attachments,
@@ -42,6 +37,13 @@ from threadline.archives.telegram_entries import (
 from threadline.archives.telegram_result import PRIVATE, find_result
 from threadline.archives.telegram_topics import Topics
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
+from threadline.core.given import (
+    dropping_empty,
+    ident,
+    records,
+    said,
+    size,
+)
 from threadline.core.model import Actor, Direction, Event, InboundMessage, Kind
 
 DELETED = "Deleted Account"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from threadline.archives.documents import clean, file_name, ident, said, since_epoch, size
+from threadline.core.given import (
+    clean,
+    file_name,
+    ident,
+    said,
+    since_epoch,
+    size,
+)
 from threadline.core.model import Attachment
 
 NOT_INCLUDED = "(File "

@@ -12,7 +12,6 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol
 
 from threadline.core.archive import Source, broken
@@ -244,15 +243,6 @@ class _Head:
     def read(self, size: int) -> bytes:
         data, self._data = self._data[:size], self._data[size:]
         return data
-
-
-def instant(value: object, zone: tzinfo | None) -> datetime | None:
-    """A time in ISO 8601 as UTC; one without an offset is in this zone."""
-    try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-        return at and (at if at.tzinfo else at.replace(tzinfo=zone or UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 Judge = Callable[[Source, str], bool]

@@ -13,19 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from threadline.archives.documents import (
-    Document,
-    Recent,
-)
+from threadline.archives.documents import Document, Recent
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
-from threadline.core.given import (
-    clean,
-    dropping_empty,
-    ident,
-    records,
-    said,
-    size,
-)
 from threadline.core.model import (
     Actor,
     Attachment,
@@ -47,6 +36,7 @@ from threadline.core.slack import (
     plain,
     stamp,
 )
+from threadline.core.values import clean, dropping_empty, ident, records, said, size
 
 LISTS = {
     "channels.json": Kind.ROOM,

@@ -12,8 +12,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from threadline.core.given import file_name, ident, records, said, since_epoch, size, web
 from threadline.core.model import Attachment
+from threadline.core.values import file_name, ident, records, said, since_epoch, size, web
 
 Naming = Callable[[str], str]
 

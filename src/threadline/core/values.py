@@ -1,12 +1,12 @@
-"""Values as outsiders give them: whatever stands there becomes what may be stored, or nothing.
+"""What stands in somebody else's JSON, taken as it may be stored, or not at all.
 
-Everything here is total: no value of any type raises.
+Everything here is total: whatever stands in a field, the answer is a value of the right kind.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from threadline.core.model import MAX_ID_BYTES
@@ -63,6 +63,15 @@ def web(value: object) -> str:
 def records(value: object) -> list[dict[str, Any]]:
     """The objects in a list, whatever else is in it or stands in its place."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def instant(value: object, zone: tzinfo | None) -> datetime | None:
+    """A time in ISO 8601 as UTC; one without an offset is in this zone."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return at and (at if at.tzinfo else at.replace(tzinfo=zone or UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def since_epoch(seconds: int, micros: int = 0) -> datetime | None:

@@ -7,7 +7,7 @@ and entities; of a message without words of its own its cards and blocks are rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -82,31 +82,6 @@ def cards(entry: dict[str, Any], name: Naming = str, channels: Mapping[str, str]
         parts = [said(card.get(part)) for part in ("pretext", "title", "text")]
         lines += [part for part in parts if part.strip()] or [said(card.get("fallback"))]
     return "\n".join(plain(line, name, channels) for line in lines if line.strip())
-
-
-def written(blocks: object) -> str:
-    """What blocks say, a line each, for a message whose words are nowhere else."""
-    lines = ("".join(_words(block, DEPTH)) for block in records(blocks))
-    return "\n".join(line for line in lines if line.strip())
-
-
-def _words(value: object, depth: int) -> Iterator[str]:
-    if depth and isinstance(value, list):
-        for one in value:
-            yield from _words(one, depth - 1)
-    elif depth and isinstance(value, dict):
-        text = value.get("text")
-        if isinstance(text, str):
-            yield _marked(text) if value.get("type") == "mrkdwn" else said(text)
-        else:
-            yield from _words(text, depth - 1)
-        for part in ("fields", "elements"):
-            yield from _words(value.get(part), depth - 1)
-
-
-def _marked(text: str) -> str:
-    """Words of a block that are written in Slack's own way."""
-    return plain(said(text))
 
 
 def stamp(value: object) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from twilio.request_validator import RequestValidator  # type: ignore[import-untyped]
+from twilio.request_validator import RequestValidator
 
 from threadline.adapters.twilio import Twilio
 from threadline.core.adapters import Account, Capabilities

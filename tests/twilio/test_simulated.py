@@ -12,9 +12,9 @@ import httpx
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from twilio.base.exceptions import TwilioRestException  # type: ignore[import-untyped]
-from twilio.request_validator import RequestValidator  # type: ignore[import-untyped]
-from twilio.rest import Client  # type: ignore[import-untyped]
+from twilio.base.exceptions import TwilioRestException
+from twilio.request_validator import RequestValidator
+from twilio.rest import Client
 
 from threadline.testing.simulation import Simulation
 

@@ -283,6 +283,9 @@ TABLE: dict[str, Line] = {
     ),
     "POST /v1/webhooks/{provider}/{account}": everybody("404"),
     "GET /v1/webhooks/{provider}/{account}": everybody("404"),
+    "PUT /v1/webhooks/{provider}/{account}/_matrix/app/v1/transactions/{transaction}": everybody(
+        "404"
+    ),
     "GET /v1/providers/{provider}": line(controller="400", stranger="400"),
     "POST /v1/accounts": line({"provider": "nobody"}, controller="400", stranger="400"),
     "POST /v1/accounts/{provider}/{account}/check": line(controller="404", stranger="404"),

@@ -53,7 +53,7 @@ KEPT = timedelta(hours=23)
 
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_=.-]{1,255})")
 # Tab and line feed are all that a text needs of these; the others count six times in an event.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _TOO_MUCH = frozenset({"M_TOO_LARGE", "M_BAD_JSON", "M_NOT_JSON", "M_INVALID_PARAM"})
 
 
@@ -103,7 +103,7 @@ class Matrix:
 
     def render(self, message: OutboundMessage) -> ApiCall:
         """The call that says one part."""
-        text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", message.text)
+        text = _CONTROL.sub(" ", clean(message.text))
         content: dict[str, Any] = {
             "msgtype": "m.text",
             "body": text,

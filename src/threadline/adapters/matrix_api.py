@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -104,9 +104,9 @@ def refusal(answer: ApiResponse) -> Refused | Doubt:
     failure = _MEANS.get(word) if isinstance(word, str) else None
     if answer.status == 429:
         failure = Failure.RATE_LIMITED
+    reason = f"{_words(word)}: {_words(said.get('error'))}" if word else f"HTTP {answer.status}"
     if answer.status >= 500 or failure is None:
-        return by_status(answer)
-    reason = f"{word}: {_words(said.get('error'))}" if isinstance(word, str) else "HTTP 429"
+        return replace(by_status(answer), reason=reason)
     if failure is not Failure.RATE_LIMITED:
         return Refused(failure=failure, reason=reason)
     return Refused(

@@ -6,6 +6,7 @@ targets is learned first from everything that came along, then each event is sai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,8 +189,10 @@ def _events(value: Json, name: str) -> list[dict[str, Any]]:
 
 
 def _before(event: Json) -> Json:
+    """What the state was until then; a transaction has it in an older place."""
     unsigned = event.get("unsigned")
     before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
+    before = event.get("prev_content") if before is None else before
     return before if isinstance(before, dict) else {}
 
 
@@ -235,15 +238,19 @@ class Ear:
         files = attachments_of(content)
         if not text and not files and not isinstance(content.get("body"), str):
             return "malformed"
+        shown = unsigned_name(text, self.known.me)
         return self._say(
             room,
             event,
             Event.MESSAGE,
-            text=text,
+            text=shown,
             reply_to=answer_of(content),
             attachments=files,
             mentions=self._mentions(content),
-            metadata=sort_of(kind, content.get("msgtype")),
+            metadata={
+                **sort_of(kind, content.get("msgtype")),
+                **({"written": text} if shown != text else {}),
+            },
         )
 
     def _mentions(self, content: Json) -> tuple[str, ...]:
@@ -378,6 +385,18 @@ def _token(event: Json) -> str | None:
     """The transaction id, which only the device that sent it is told: our delivery's key."""
     unsigned = event.get("unsigned")
     return ident(unsigned.get("transaction_id")) if isinstance(unsigned, Mapping) else None
+
+
+def unsigned_name(text: str, me: str) -> str:
+    """The text with our own id without its sign: it names the account, and not one of the sessions
+    behind it, as `@somebody` would.
+
+    >>> unsigned_name("@bot:hs, are you @bot:hs.org?", "@bot:hs")
+    'bot:hs, are you @bot:hs.org?'
+    """
+    if me not in text:
+        return text
+    return re.sub(re.escape(me) + r"(?![.:-]?\w)", lambda _: me.removeprefix("@"), text)
 
 
 def said_in(known: Known, places: Places, room: str, events: Iterable[Any]) -> list[InboundMessage]:

@@ -33,17 +33,6 @@ REMEMBERED = 10_000  # messages whose thread and author are remembered
 JOIN_TRIES = 5
 
 _QUIET: dict[str, Any] = {"types": []}
-_FILTER = {
-    "presence": _QUIET,
-    "account_data": {"types": ["m.direct"]},
-    "room": {
-        "ephemeral": _QUIET,
-        "account_data": _QUIET,
-        "timeline": {"limit": TIMELINE},
-        # The names of those who spoke come with every answer: none is remembered here.
-        "state": {"lazy_load_members": True, "include_redundant_members": True},
-    },
-}
 # Of the first answer nothing counts but its end, and who invited us.
 _FIRST = {
     "presence": _QUIET,
@@ -58,7 +47,15 @@ _FIRST = {
 
 
 class MatrixTransport(HttpTransport):
-    """See `core.wire.Transport` and `core.adapters.Listener`."""
+    """See `core.wire.Transport` and `core.adapters.Listener`.
+
+    `timeline` is how many events of a room one answer holds, `pages` how many times as many are
+    read of what was cut off before it is a gap.
+    """
+
+    def __init__(self, *, timeline: int = TIMELINE, pages: int = PAGES, **options: Any) -> None:
+        super().__init__(**options)
+        self.timeline, self.pages = timeline, pages
 
     def listen(self, account: Account, cursor: str | None) -> AsyncGenerator[Batch, None]:
         """The account's events since the cursor, a `next_batch`; without one nothing old.
@@ -74,7 +71,7 @@ class MatrixTransport(HttpTransport):
 class _Poll:
     """One life of a listener, and what it remembers meanwhile."""
 
-    def __init__(self, wire: HttpTransport, account: Account, seconds: int) -> None:
+    def __init__(self, wire: MatrixTransport, account: Account, seconds: int) -> None:
         self._wire = wire
         self._account = account
         self._seconds = seconds
@@ -92,7 +89,9 @@ class _Poll:
                 answer = await self._sync({"filter": _packed(_FIRST), "timeout": 0})
             else:
                 asked = {"since": cursor, "timeout": self._seconds * 1000}
-                answer = await self._sync({"filter": _packed(_FILTER), **asked})
+                answer = await self._sync(
+                    {"filter": _packed(_filter(self._wire.timeline)), **asked}
+                )
             if answer.status == 400 and cursor is not None:
                 # It was valid once, so the homeserver began anew: nobody knows what is missing.
                 cursor, lost = None, True
@@ -160,10 +159,10 @@ class _Poll:
         if any(self._entered(event) for event in events):
             return True  # What was said before we came is history, no gap.
         begin, missing = timeline.get("prev_batch"), list[Any]()
-        for _ in range(PAGES):
+        for _ in range(self._wire.pages):
             if not isinstance(begin, str):
                 return False
-            query = {"dir": "b", "from": begin, "to": since, "limit": TIMELINE}
+            query = {"dir": "b", "from": begin, "to": since, "limit": self._wire.timeline}
             answer = await self._ask("GET", "rooms", room, "messages", query=query)
             if answer.status != 200:
                 return False
@@ -330,6 +329,21 @@ class _Poll:
                 most=SYNC_BYTES,
             )
         )
+
+
+def _filter(timeline: int) -> dict[str, Any]:
+    """What is wanted of an answer."""
+    return {
+        "presence": _QUIET,
+        "account_data": {"types": ["m.direct"]},
+        "room": {
+            "ephemeral": _QUIET,
+            "account_data": _QUIET,
+            "timeline": {"limit": timeline},
+            # The names of those who spoke come with every answer: none is remembered here.
+            "state": {"lazy_load_members": True, "include_redundant_members": True},
+        },
+    }
 
 
 def _good(answer: ApiResponse) -> dict[str, Any]:

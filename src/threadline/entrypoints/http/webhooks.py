@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Request, Response, get, post, put
 from litestar.params import FromPath, JSONBody
 
 from threadline.core import wire
@@ -67,6 +67,21 @@ async def receive(
     verified.
 
     What it holds is durable before this answers; a redelivery changes nothing.
+    """
+    return await _taken(provider, account, request, line)
+
+
+@put(ONE + "/_matrix/app/v1/transactions/{transaction:str}", opt=callers(OPEN))
+async def transaction(
+    provider: FromPath[str],
+    account: FromPath[str],
+    transaction: FromPath[str],
+    request: Request[Any, Any, Any],
+    line: Line,
+) -> Response[bytes]:
+    """Take what a Matrix homeserver pushes to an application service, once its token was verified.
+
+    It sends the same transaction until this answers, and nothing that came later before that.
     """
     return await _taken(provider, account, request, line)
 
@@ -151,5 +166,5 @@ async def listeners(line: Flows, stopping: asyncio.Event) -> None:
     await line.listeners.run(stopping)
 
 
-ROUTES = [receive, verify, connect, asks, check, hydrate]
+ROUTES = [receive, transaction, verify, connect, asks, check, hydrate]
 LOOPS = [listeners]

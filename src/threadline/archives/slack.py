@@ -14,19 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from threadline.archives.documents import (
-    Document,
-    Recent,
-    clean,
-    dropping_empty,
-    file_name,
-    ident,
-    records,
-    said,
-    since_epoch,
-    size,
-    web,
-)
+from threadline.archives.documents import Document, Recent
 from threadline.archives.slack_text import cards, plain
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
 from threadline.core.model import (
@@ -37,6 +25,17 @@ from threadline.core.model import (
     Event,
     InboundMessage,
     Kind,
+)
+from threadline.core.values import (
+    clean,
+    dropping_empty,
+    file_name,
+    ident,
+    records,
+    said,
+    since_epoch,
+    size,
+    web,
 )
 
 LISTS = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from threadline.archives.documents import records, said
+from threadline.core.values import records, said
 
 Naming = Callable[[str], str]
 

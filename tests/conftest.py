@@ -46,8 +46,8 @@ SHAPE = """
 select md5(concat_ws(';',
     (select string_agg(concat_ws(',', oid, relname, relkind, relpersistence, reloptions), ';'
         order by oid) from pg_class where oid >= 16384),
-    (select string_agg(concat_ws(',', attrelid, attnum, attname, atttypid, attnotnull, attisdropped),
-        ';' order by attrelid, attnum) from pg_attribute where attrelid >= 16384),
+    (select string_agg(concat_ws(',', attrelid, attnum, attname, atttypid, attnotnull), ';'
+        order by attrelid, attnum) from pg_attribute where attrelid >= 16384),
     (select string_agg(concat_ws(',', oid, convalidated), ';' order by oid)
         from pg_constraint where oid >= 16384),
     (select string_agg(concat_ws(',', oid, tgenabled), ';' order by oid)

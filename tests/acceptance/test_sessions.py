@@ -169,7 +169,9 @@ async def test_more_rooms_than_one_chunk_holds_are_moved_and_are_readable_meanwh
     async def look() -> None:
         while not await known(tl, "new"):
             pass
-        while not done.is_set():
+        finished = False
+        while not finished:
+            finished = done.is_set()
             for room in rooms[::-23]:
                 try:
                     if await unread(tl, "new", room) != [1]:

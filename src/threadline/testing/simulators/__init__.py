@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from threadline.testing.simulators.ground import Simulator
 
-SIMULATORS: dict[str, str] = {}
+SIMULATORS = {
+    "telegram": "threadline.testing.simulators.telegram:Telegram",
+}
 
 
 def simulator(name: str) -> type[Simulator]:

@@ -4,6 +4,9 @@ PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# The Matrix homeserver the tests talk to: its pins do not go with ours.
+SYNAPSE := .synapse
+HOMESERVER := $(SYNAPSE)/.ready
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 
 .DEFAULT_GOAL := help
@@ -12,7 +15,7 @@ SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 16
 
-setup: $(READY) ## Make the virtual environment from the hash-locked requirements
+setup: $(READY) $(HOMESERVER) ## Make the virtual environments from the hash-locked requirements
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,10 +23,15 @@ $(READY): requirements.lock pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $(READY)
 
+$(HOMESERVER): requirements-synapse.lock
+	$(PYTHON) -m venv $(SYNAPSE)
+	$(SYNAPSE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-synapse.lock
+	touch $(HOMESERVER)
+
 demo: $(READY) ## A server with real conversations and three agents; goes on where it stopped
 	$(VENV)/bin/threadline demo --folder .demo
 
-test: $(READY) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
+test: $(READY) $(HOMESERVER) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
 	$(PY) scripts/browser.py
 	seed=$(SEED); \
 	$(PY) -m pytest -n 2 --randomly-seed=$$seed && \
@@ -64,7 +72,10 @@ acceptance: $(READY) ## Which test proves which acceptance id
 cases: $(READY) ## Which test answers which reported failure
 	$(PY) scripts/cases.py
 
-lock: $(READY) ## Compile requirements.lock anew from pyproject.toml
+lock: $(READY) ## Compile the locks anew from pyproject.toml and requirements-synapse.in
 	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra tokens --extra slack --extra discord --extra dev \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
 	  --output-file requirements.lock pyproject.toml
+	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
+	  --output-file requirements-synapse.lock requirements-synapse.in

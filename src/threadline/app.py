@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from threadline.core.adapters import Account, Adapter, Channels
+from threadline.core.adapters import Account, Adapter, Channels, Connectable
 from threadline.core.errors import ConfigError, WrongKey
 from threadline.core.outside import Outside
 from threadline.core.ports import Store
@@ -37,28 +37,42 @@ class Reach:
 
     def __init__(self, *, allow_private: bool = False) -> None:
         self._allow_private = allow_private
-        self._http: Any = None
+        self._wires: dict[str, Any] = {}
 
     def dialect(self, account: Account) -> Adapter | None:
         """See `core.adapters.Channels.dialect`."""
-        from threadline.adapters.http import Http
+        if account.callback:
+            from threadline.adapters.http import Http
 
-        return Http(account)
+            return Http(account)
+        kind: Any = self.connectable(account.provider)
+        made: Adapter | None = None if kind is None else kind(account)
+        return made
+
+    def connectable(self, provider: str) -> type[Connectable] | None:
+        """See `core.adapters.Channels.connectable`."""
+        from threadline.adapters.registry import load, providers
+
+        known = providers().get(provider)
+        kind: type[Connectable] | None = None if known is None else load(known.dialect, known)
+        return kind
 
     def transport(self, provider: str) -> Transport:
         """See `core.adapters.Channels.transport`."""
-        if self._http is None:
-            from threadline.transports.http import HttpTransport
+        from threadline.adapters.registry import HTTP, load, providers
 
-            self._http = HttpTransport(allow_private=self._allow_private)
-        wire: Transport = self._http
+        known = providers().get(provider)
+        path = HTTP if known is None else known.wire
+        if path not in self._wires:
+            self._wires[path] = load(path, known)(allow_private=self._allow_private)
+        wire: Transport = self._wires[path]
         return wire
 
     async def close(self) -> None:
         """Hang up."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        wires, self._wires = self._wires, {}
+        for wire in wires.values():
+            await wire.close()
 
 
 class Threadline(Flows):

@@ -140,6 +140,7 @@ GIVEN: dict[str, Any] = {
     "items": [Place(ROOM), said("x", "new")],
     "tally": Tally(),
     "kind": "session",
+    "given": {},
     "text": "words",
     "to": "agent",
     "token_id": "nothing",
@@ -162,8 +163,11 @@ WITHOUT_CALLER = {
     "guests.enter",
     "guests.recognise",
     "guests.show",
+    "hearing",
+    "histories.repair",
     "hydration.drain",
     "links.tidy",
+    "listeners",
     "logins",
     "outbox",
     "outbound.forget_keys",
@@ -172,6 +176,7 @@ WITHOUT_CALLER = {
     "search.stop",
     "tokens.recognise",
     "upkeep",
+    "webhooks",
 }
 """Run by the process itself, or for whoever shows a secret; never for a caller."""
 ITS_OWN = {

@@ -281,6 +281,15 @@ TABLE: dict[str, Line] = {
     "DELETE /v1/adapters/{provider}/{account}": line(
         controller="404", stranger="404", adapter="404", neighbour="403"
     ),
+    "POST /v1/webhooks/{provider}/{account}": everybody("404"),
+    "GET /v1/webhooks/{provider}/{account}": everybody("404"),
+    "PUT /v1/webhooks/{provider}/{account}/_matrix/app/v1/transactions/{transaction}": everybody(
+        "404"
+    ),
+    "GET /v1/providers/{provider}": line(controller="400", stranger="400"),
+    "POST /v1/accounts": line({"provider": "nobody"}, controller="400", stranger="400"),
+    "POST /v1/accounts/{provider}/{account}/check": line(controller="404", stranger="404"),
+    f"POST {ONE}/history": line({}, controller="409 404 404", stranger="404 409 404"),
     "POST /v1/inbound": line(
         {"conversation": {"conversation_id": "lobby", "kind": "room"}, **SAID},
         controller="403",

@@ -14,8 +14,8 @@ from threadline.entrypoints.cli.program import app
 
 LOBBY = "web/office/lobby"
 # What serves, and what has a store of its own.
-# They serve, wait for what is said, or look at no store.
-APART = {"serve", "demo", "attach", "config"}
+# They serve, wait for what is said, look at no store, or need a platform and are proven with one.
+APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "simulate"}
 HATCH = "threadline.db.hatch"
 MAIL = """From a@b Thu Jan  1 00:00:00 2026
 From: a@b
@@ -69,6 +69,7 @@ def beside(served: Served) -> dict[str, list[str]]:
         "context": [LOBBY, "--session", "other"],
         "why": [f"{LOBBY}:3"],
         "link": [LOBBY],
+        "accounts": [],
         "doctor": [],
     }
 

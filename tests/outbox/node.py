@@ -55,6 +55,10 @@ class Channels:
         """As usual."""
         return self._below.dialect(account)
 
+    def connectable(self, provider: str) -> Any:
+        """As usual."""
+        return self._below.connectable(provider)
+
     def transport(self, provider: str) -> Deadly:
         """The deadly one."""
         return Deadly(self._below.transport(provider), self._step)

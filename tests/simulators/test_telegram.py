@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from aiohttp import web
-from telegram import Bot, LinkPreviewOptions, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, RetryAfter
 
+from telegram import Bot, LinkPreviewOptions, ReplyParameters
 from threadline.testing.simulation import Simulation
 from threadline.testing.simulators.telegram_markup import CannotParse, parsed
 
@@ -31,8 +31,11 @@ def telegram(tmp_path: Path) -> Iterator[Simulation]:
 @pytest.fixture
 async def bot(telegram: Simulation) -> AsyncIterator[Bot]:
     """Its bot, held by the SDK."""
-    urls = {"base_url": f"{telegram.url}/bot", "base_file_url": f"{telegram.url}/file/bot"}
-    async with Bot(telegram.credentials["token"], **urls) as made:
+    async with Bot(
+        telegram.credentials["token"],
+        base_url=f"{telegram.url}/bot",
+        base_file_url=f"{telegram.url}/file/bot",
+    ) as made:
         yield made
 
 
@@ -135,7 +138,8 @@ async def test_what_telegram_refuses_is_refused_in_its_words(
     with pytest.raises(RetryAfter) as waits:
         await bot.send_message(FORUM, "x")
     with pytest.raises(InvalidToken):
-        await Bot("1:wrong", base_url=f"{telegram.url}/bot").get_me()
+        async with Bot("1:wrong", base_url=f"{telegram.url}/bot"):
+            pass
 
     assert moved.value.new_chat_id == FORUM
     assert waits.value.retry_after == timedelta(seconds=7)

@@ -32,6 +32,7 @@ from threadline.core.wire import (
 
 MAX_ID = 1024
 REASON = 300
+MAX_ANSWER = 64 * 1024
 
 
 class Http:
@@ -81,6 +82,7 @@ class Http:
             ),
             headers={"content-type": "application/json", "idempotency-key": key},
             route=name,
+            most=MAX_ANSWER,
             key=key,
             secret=self._account.secret,
         )

@@ -32,7 +32,37 @@ class Provider:
     extra: str = ""
 
 
-OURS: tuple[Provider, ...] = ()
+OURS: tuple[Provider, ...] = (
+    Provider(
+        name="whatsapp",
+        title="WhatsApp (Cloud API)",
+        dialect="threadline.adapters.whatsapp:WhatsApp",
+    ),
+    Provider(
+        name="twilio",
+        title="Twilio (WhatsApp and SMS)",
+        dialect="threadline.adapters.twilio:Twilio",
+    ),
+    Provider(
+        name="discord",
+        title="Discord",
+        dialect="threadline.adapters.discord:Discord",
+        wire="threadline.transports.discord:DiscordTransport",
+        extra="discord",
+    ),
+    Provider(
+        name="matrix",
+        title="Matrix",
+        dialect="threadline.adapters.matrix:Matrix",
+        wire="threadline.transports.matrix:MatrixTransport",
+    ),
+    Provider(
+        name="telegram",
+        title="Telegram",
+        dialect="threadline.adapters.telegram:Telegram",
+        wire="threadline.transports.telegram:TelegramTransport",
+    ),
+)
 
 
 @cache
@@ -45,11 +75,14 @@ def providers() -> dict[str, Provider]:
     return found
 
 
-def load(provider: Provider, path: str) -> Any:
-    """What `module:Class` names. Raises `ConfigError` where its extra is not installed."""
+def load(path: str, provider: Provider | None = None) -> Any:
+    """What `module:Class` names. Raises `ConfigError` where the provider's extra is missing."""
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)
     except ImportError as error:
-        what = f"threadline[{provider.extra}]" if provider.extra else str(error.name)
-        raise ConfigError(f"{provider.title} needs more: pip install '{what}'.") from error
+        if provider is None or not provider.extra:
+            raise
+        raise ConfigError(
+            f"{provider.title} needs more: pip install 'threadline[{provider.extra}]'."
+        ) from error

@@ -10,20 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from threadline.archives.documents import (
-    Document,
-    Recent,
-    dropping_empty,
-    file_name,
-    files_of,
-    ident,
-    instant,
-    keys_of,
-    records,
-    said,
-    size,
-    web,
-)
+from threadline.archives.documents import Document, Recent, files_of, keys_of
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally
 from threadline.core.model import (
     Actor,
@@ -33,6 +20,16 @@ from threadline.core.model import (
     Event,
     InboundMessage,
     Kind,
+)
+from threadline.core.values import (
+    dropping_empty,
+    file_name,
+    ident,
+    instant,
+    records,
+    said,
+    size,
+    web,
 )
 
 # A type this exporter has no name for stands there as Discord's number for it.

@@ -18,17 +18,10 @@ from typing import Any, BinaryIO
 
 import ijson
 
-from threadline.archives.matrix_events import (
-    Found,
-    Known,
-    Teller,
-    at,
-    clean,
-    relation,
-    standing,
-)
+from threadline.archives.matrix_events import Found, Known, Teller
 from threadline.core.archive import Account, Ended, Item, Options, Source, Tally, broken
 from threadline.core.errors import ArchiveError
+from threadline.core.matrix import at, clean, relation, standing
 
 HEAD = 64 * 1024
 HEADER = 6 * HEAD  # five names, of one event (64 KiB) each at most, stand before the messages

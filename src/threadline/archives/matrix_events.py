@@ -7,40 +7,39 @@ notice. What a thread says belongs to the thread, its root stays in the room.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from itertools import dropwhile
 from typing import Any
 
 from threadline.core.archive import Account, Item, Options, Place, Tally
 from threadline.core.errors import InvalidInput
+from threadline.core.matrix import (
+    MESSAGES,
+    POLLS,
+    Json,
+    answer_of,
+    at,
+    attachments_of,
+    clean,
+    coming_and_going,
+    ident,
+    name_in,
+    poll_text,
+    redaction_of,
+    relation,
+    sort_of,
+    standing,
+    text_of,
+    words_of,
+)
 from threadline.core.model import (
-    MAX_ID_BYTES,
     Actor,
-    Attachment,
     ConversationRef,
     Direction,
     Event,
     InboundMessage,
     Kind,
 )
-
-Json = Mapping[str, Any]
-
-_NEVER = re.compile("[\x00\ud800-\udfff]")
-_FALLBACK = re.compile(r"> (?:\* )?<@[^>\n]*>")
-_POLLS = ("m.poll.start", "org.matrix.msc3381.poll.start")
-_MESSAGES = frozenset({"m.room.message", "m.sticker", *_POLLS})
-_YEAR_10000 = 253_402_300_800_000
-_DEEDS = {
-    "join": "joined",
-    "leave": "left",
-    "invite": "was invited",
-    "ban": "was banned",
-    "knock": "asked to come in",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,115 +64,6 @@ class Known:
     members: dict[tuple[str, str], Json] = field(default_factory=dict)
     threads: dict[str, str] = field(default_factory=dict)
     backwards: dict[str, int] = field(default_factory=dict)
-
-
-def clean(text: str) -> str:
-    return _NEVER.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def ident(value: object) -> str | None:
-    """An id as it may be stored, or None."""
-    if not isinstance(value, str) or not value.strip() or _NEVER.search(value):
-        return None
-    return value if len(value.encode()) <= MAX_ID_BYTES else None
-
-
-def at(event: object) -> datetime | None:
-    """When the event's server took it."""
-    stamp = event.get("origin_server_ts") if isinstance(event, dict) else None
-    # A bool is no time although Python calls it a number.
-    if type(stamp) is not int or not 0 <= stamp < _YEAR_10000:
-        return None
-    seconds, rest = divmod(stamp, 1000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
-
-
-def relation(content: Json) -> tuple[str, str | None]:
-    """What the event is to another, and to which."""
-    match content.get("m.relates_to"):
-        case {"rel_type": str(kind), "event_id": target}:
-            return kind, ident(target)
-    return "", None
-
-
-def standing(content: Json) -> Json:
-    """A membership without what does not make it another."""
-    return {key: content.get(key) for key in ("membership", "displayname", "avatar_url")}
-
-
-def _answered(content: Json) -> str | None:
-    """What the message answers; a thread's fallback for old clients is no answer."""
-    match content.get("m.relates_to"):
-        case {"rel_type": "m.thread", "is_falling_back": True}:
-            return None
-        case {"m.in_reply_to": {"event_id": target}}:
-            return ident(target)
-    return None
-
-
-def _words(value: object) -> str:
-    """The plain text of a poll's question or answer, in any of its three generations."""
-    match value:
-        case str():
-            return value
-        case {"body": str(text)} | {"m.text": str(text)} | {"org.matrix.msc1767.text": str(text)}:
-            return text
-        case {"m.text": [first, *_]}:
-            return _words(first)
-    return ""
-
-
-def _poll(content: Json) -> str:
-    poll = content.get("m.poll") or content.get(_POLLS[1]) or content.get("m.poll.start")
-    if not isinstance(poll, dict):
-        return _words(content)
-    answers = poll.get("answers")
-    lines = [_words(answer) for answer in answers] if isinstance(answers, list) else []
-    return "\n".join([_words(poll.get("question")), *(f"- {line}" for line in lines)])
-
-
-def _unquoted(body: str) -> str:
-    """A rich reply without the quote that old clients were given."""
-    if not _FALLBACK.match(body):
-        return body
-    lines = list(dropwhile(lambda line: line.startswith(">"), body.split("\n")))
-    return "\n".join(lines[1:] if lines and not lines[0].strip() else lines)
-
-
-def _text(content: Json) -> str:
-    body = content.get("body")
-    if not isinstance(body, str):
-        return ""
-    related = content.get("m.relates_to")
-    quotes = isinstance(related, dict) and "m.in_reply_to" in related
-    return clean(_unquoted(body) if quotes else body)
-
-
-def _attachments(content: Json) -> tuple[Attachment, ...]:
-    file, info = content.get("file"), content.get("info")
-    url = content.get("url") or (file.get("url") if isinstance(file, dict) else None)
-    if not isinstance(url, str) or not url:
-        return ()
-    facts = info if isinstance(info, dict) else {}
-    kind, size = facts.get("mimetype"), facts.get("size")
-    name = content.get("filename") or content.get("body")
-    return (
-        Attachment(
-            id=clean(url),
-            type=clean(kind) if isinstance(kind, str) else "",
-            name=clean(re.split(r"[/\\]", name)[-1]) if isinstance(name, str) else "",
-            size=size if type(size) is int and 0 <= size < 2**63 else None,
-            url=clean(url),
-        ),
-    )
-
-
-def _sort(kind: str, msgtype: object) -> Json:
-    """What sort of message it is, where it is not plain text."""
-    if kind != "m.room.message":
-        return {"type": kind}
-    special = isinstance(msgtype, str) and msgtype != "m.text"
-    return {"msgtype": clean(str(msgtype))} if special else {}
 
 
 class Teller:
@@ -208,11 +98,11 @@ class Teller:
         related, target = relation(content)
         event_id = ident(event.get("event_id"))
         encrypted = kind == "m.room.encrypted" or content.get("msgtype") == "m.bad.encrypted"
-        reason = _redaction(event)
+        reason = redaction_of(event)
         if event_id is None:
             # Keys and other talk between devices has no id; it was said in no room.
-            counts["encrypted" if encrypted else "system"] += kind not in _MESSAGES
-            if kind in _MESSAGES or "event_id" in event:
+            counts["encrypted" if encrypted else "system"] += kind not in MESSAGES
+            if kind in MESSAGES or "event_id" in event:
                 self.tally.problem(found.where, "the event has no usable event_id.")
             else:
                 self.tally.skipped["events that were said in no room"] += 1
@@ -223,9 +113,9 @@ class Teller:
             counts["encrypted"] += 1
             # Another export may hold the same event readable: its own id is left to that one.
             yield from self._notice(found, "(encrypted)", message_id=f"encrypted:{event_id}")
-        elif kind in _MESSAGES and related == "m.replace":
+        elif kind in MESSAGES and related == "m.replace":
             yield from self._edit(found, content, target)
-        elif kind in _MESSAGES:
+        elif kind in MESSAGES:
             yield from self._message(found, content)
         elif kind == "m.reaction" and related == "m.annotation" and target:
             counts["reactions"] += 1
@@ -238,12 +128,12 @@ class Teller:
 
     def _message(self, found: Found, content: Json) -> Iterator[Item]:
         kind = found.value["type"]
-        text = _poll(content) if kind in _POLLS else _text(content)
-        attachments = _attachments(content)
+        text = poll_text(content) if kind in POLLS else text_of(content)
+        attachments = attachments_of(content)
         if content and not text and not attachments and not isinstance(content.get("body"), str):
             self.tally.problem(found.where, "the message has no body.")
             return
-        answered = _answered(content)
+        answered = answer_of(content)
         self.tally.heard(found.value["sender"], at(found.value))
         self.tally.counts["replies"] += answered is not None
         self.tally.counts["attachments"] += len(attachments)
@@ -259,7 +149,7 @@ class Teller:
             reply_to=answered,
             attachments=attachments,
             mentions=mentions,
-            metadata=_sort(kind, content.get("msgtype")),
+            metadata=sort_of(kind, content.get("msgtype")),
         )
 
     def _edit(self, found: Found, content: Json, target: str | None) -> Iterator[Item]:
@@ -269,10 +159,10 @@ class Teller:
             return
         self.tally.counts["edits"] += 1
         if isinstance(new, dict):
-            text, attachments = _text(new), _attachments(new)
+            text, attachments = text_of(new), attachments_of(new)
         else:
             # The body of an edit is the new text behind a star, for clients that know no edits.
-            text, attachments = _text(content).lstrip().removeprefix("* "), ()
+            text, attachments = text_of(content).lstrip().removeprefix("* "), ()
         yield from self._say(found, Event.EDIT, text=text, revises=target, attachments=attachments)
 
     def _delete(self, found: Found, *, by: Json, target: str) -> Iterator[Item]:
@@ -300,42 +190,27 @@ class Teller:
                 yield from self._delete(found, by=event, target=target)
             case "m.room.topic" | "m.room.name" as kind:
                 word = kind.removeprefix("m.room.")
-                yield from self._notice(found, f"{word}: {_words(content.get(word))}")
+                yield from self._notice(found, f"{word}: {words_of(content.get(word))}")
             case kind:
                 yield from self._notice(found, f"({kind})")
 
     def _member(self, found: Found, event: Json, content: Json) -> Iterator[Item]:
-        room, user, sender = self.room(found), event["state_key"], event["sender"]
+        room, user = self.room(found), event["state_key"]
         unsigned = event.get("unsigned")
         before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
         if not isinstance(before, dict):
             before = self.known.members.get((room, user), {})
-        now = standing(content)
-        self.known.members[room, user] = now
-        word = content.get("membership")
-        old, new = before.get("displayname"), content.get("displayname")
-        name = (
-            clean(new) if isinstance(new, str) and new else self.known.names.get((room, user), "")
-        )
-        if isinstance(new, str):
-            self.known.names[room, user] = clean(new)
-        if word == before.get("membership"):
-            renamed = old != new and isinstance(old, str) and isinstance(new, str)
-            text = f"{old} is now {new}" if renamed else f"{name} changed their profile"
-            yield from self._notice(found, text, profile=True)
-            return
-        deed = _DEEDS.get(word) if isinstance(word, str) else None
-        if not deed:
-            yield from self._notice(found, "(m.room.member)")
-            return
-        if word == "leave" and sender != user:
-            deed = "was unbanned" if before.get("membership") == "ban" else "was removed"
-        yield from self._say(
-            found,
-            Event.MEMBER,
-            text=clean(f"{name or user} {deed}"),
-            metadata={"membership": word, "user": clean(user)},
-        )
+        self.known.members[room, user] = standing(content)
+        name = name_in(content) or self.known.names.get((room, user), "")
+        if isinstance(content.get("displayname"), str):
+            self.known.names[room, user] = name_in(content)
+        match coming_and_going(event, before, name):
+            case None:
+                yield from self._notice(found, "(m.room.member)")
+            case text, {"profile": True}:
+                yield from self._notice(found, text, profile=True)
+            case text, kept:
+                yield from self._say(found, Event.MEMBER, text=text, metadata=kept)
 
     def _notice(
         self, found: Found, text: str, *, message_id: str | None = None, profile: bool = False
@@ -386,14 +261,3 @@ class Teller:
         if place.ref not in self.places:
             self.places[place.ref] = None
             yield place
-
-
-def _redaction(event: Json) -> Json | None:
-    """The redaction an event was emptied by; state is emptied but stays state."""
-    unsigned = event.get("unsigned")
-    if "state_key" in event or not isinstance(unsigned, dict):
-        return None
-    if unsigned.keys().isdisjoint({"redacted_because", "redacted_by"}):
-        return None
-    reason = unsigned.get("redacted_because")
-    return reason if isinstance(reason, dict) else {}

@@ -19,16 +19,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from threadline.archives.documents import (
-    Document,
-    Recent,
-    dropping_empty,
-    ident,
-    instant,
-    records,
-    said,
-    size,
-)
+from threadline.archives.documents import Document, Recent
 from threadline.archives.telegram_entries import (
     attachments,
     channel_id,
@@ -43,6 +34,7 @@ from threadline.archives.telegram_result import PRIVATE, find_result
 from threadline.archives.telegram_topics import Topics
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
 from threadline.core.model import Actor, Direction, Event, InboundMessage, Kind
+from threadline.core.values import dropping_empty, ident, instant, records, said, size
 
 DELETED = "Deleted Account"
 MEMBERS = frozenset(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from threadline.archives.documents import clean, file_name, ident, said, since_epoch, size
 from threadline.core.model import Attachment
+from threadline.core.values import clean, file_name, ident, said, since_epoch, size
 
 NOT_INCLUDED = "(File "
 CHANNELS = 10**12  # channel 1234567890 is -1001234567890 to a bot

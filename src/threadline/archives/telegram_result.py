@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadline.archives.documents import Document, keys_of, said
+from threadline.archives.documents import Document, keys_of
 from threadline.core.archive import Source
 from threadline.core.errors import ArchiveError
+from threadline.core.values import said
 
 PRIVATE = frozenset(
     {"personal_chat", "bot_chat", "saved_messages", "replies", "verification_codes"}

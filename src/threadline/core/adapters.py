@@ -7,7 +7,7 @@ What not every provider can do is a protocol of its own, asked for with `isinsta
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
@@ -45,7 +45,9 @@ class Capabilities:
 
     `max_length` counts in `unit` and is per message. `settle_within` is how long an uncertain
     outcome may settle by itself before its lane goes on. With `idempotent` a call with the same key
-    is safe to repeat, for `idempotent_for` where that ends. `actor` is who speaks on the platform.
+    is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
+    room's record goes to the thread it opens, whose address is that record's id below the room.
+    `actor` is who speaks on the platform.
     """
 
     max_length: int = DEFAULT_LENGTH
@@ -156,13 +158,14 @@ class Challenged(Protocol):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """An adapter that can ask whether a message of ours arrived, by its key."""
+    """An adapter that can ask whether a message of ours is there: by its key, never by its text."""
 
     def look_up(self, message: OutboundMessage) -> ApiCall:
         """The call that asks."""
 
-    def found(self, call: ApiCall, answer: ApiResponse) -> Sent | Refused | Doubt:
-        """`Sent` where it is there, `Refused` where it certainly is not."""
+    def found(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
+        """`Sent` where it is there, or a further call. Nothing else proves anything: what is not
+        there yet may still come."""
 
 
 @runtime_checkable
@@ -170,7 +173,7 @@ class Handshaking(Protocol):
     """An adapter whose provider asks the webhook for particular words."""
 
     def handshake(self, request: Request) -> Reply | None:
-        """What a verified request is answered; None where any 2xx will do."""
+        """What a verified request is answered once it was recorded; None where any 2xx will do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,14 +233,16 @@ class Ask:
     """One thing a person is asked for while an account is connected.
 
     `name` is its key among the credentials, or among the settings where it is no `secret`; `where`
-    says where in the provider's pages it is found. An empty answer takes the `default`; without
-    one the answer is required unless `optional`.
+    says where in the provider's pages it is found. An empty answer takes the `default`, or is made
+    up where it is `made` (a secret that only has to be the same on both sides); without either
+    the answer is required unless `optional`.
     """
 
     name: str
     where: str
     secret: bool = True
     default: str = ""
+    made: bool = False
     optional: bool = False
 
 
@@ -278,7 +283,7 @@ class Connectable(Protocol):
 class Listener(Protocol):
     """A transport that fetches events: a poll or a socket, one owner per account."""
 
-    def listen(self, account: Account, cursor: str | None) -> AsyncIterator[Batch]:
+    def listen(self, account: Account, cursor: str | None) -> AsyncGenerator[Batch, None]:
         """Batches for as long as it is read; closing the generator hangs up.
 
         Raises `Unsent` or `Lost` where waiting may help and `Unauthenticated` or `Conflict` of
@@ -291,6 +296,12 @@ class Channels(Protocol):
 
     def dialect(self, account: Account) -> Adapter | None:
         """Pure: the same account gives the same dialect; None where there is none here."""
+
+    def connectable(self, provider: str) -> type[Connectable] | None:
+        """The dialect of a provider that this house speaks; None where it does not.
+
+        Raises `ConfigError` where its extra is not installed.
+        """
 
     def transport(self, provider: str) -> Transport:
         """What performs this provider's calls."""

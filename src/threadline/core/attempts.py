@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from threadline.core.adapters import Account, Adapter, Capabilities, Registration
+from threadline.core.adapters import Account, Adapter, Capabilities, Lookup, Registration
 from threadline.core.deliveries import Delivery, DeliveryState, Failure, Wait
 from threadline.core.draft import Draft
+from threadline.core.echoes import release_echoes
 from threadline.core.ids import public
 from threadline.core.lanes import (
     busy,
@@ -25,7 +27,6 @@ from threadline.core.lanes import (
     lane_of,
     part_text,
     registration_of,
-    release_echoes,
     save,
 )
 from threadline.core.model import Conversation, ConversationRef
@@ -35,14 +36,17 @@ from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.seating import heir
-from threadline.core.wire import ApiCall, Bucket, OutboundMessage, Refused
+from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, OutboundMessage, Refused, Sent
 
 Unsealed = Callable[[Draft, Registration], Account]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A call that was marked: from here on a death leaves it uncertain."""
+    """A call that was marked: from here on a death leaves it uncertain.
+
+    One that only `looks` asks whether an uncertain message is there, and says nothing.
+    """
 
     conversation: int
     delivery: int
@@ -52,6 +56,14 @@ class Attempt:
     provider: str
     adapter: Adapter
     call: ApiCall
+    looks: bool = False
+
+    def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
+        """What an answer means to this attempt."""
+        dialect: Any = self.adapter
+        step: ApiCall | Sent | Refused | Doubt
+        step = dialect.found(call, answer) if self.looks else dialect.read(call, answer)
+        return step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +107,16 @@ def begin(
         head = _look(draft, conversation, head, now, can, limits, pace, chance)
         if not head.in_lane:
             continue
-        if head.due_at is not None and now < head.due_at:
-            return _rest(draft, conversation.id, head, head.due_at, now)
         there = None if registration is None else account(draft, registration)
         adapter = None if there is None else dialect(there)
+        asking: object = adapter
+        at = pacing.looks_at(head, now, can, pace) if isinstance(asking, Lookup) else None
+        if at is not None and head.due_at is not None:
+            if now >= at:
+                return _ask(draft, conversation, head, owner, ticket, now, pace, adapter)
+            head = replace(head, due_at=min(at, head.due_at))
+        if head.due_at is not None and now < head.due_at:
+            return _rest(draft, conversation.id, head, head.due_at, now)
         if adapter is None:
             if head.reason != NO_ADAPTER:
                 head = replace(pacing.stepped(head, head.state, now, NO_ADAPTER), reason=NO_ADAPTER)
@@ -212,6 +230,7 @@ def message_of(draft: Draft, conversation: Conversation, head: Delivery) -> Outb
         part=head.part,
         parts=head.parts,
         attempt=head.attempts + 1,
+        called_at=head.called_at,
         metadata=head.metadata,
     )
 
@@ -235,19 +254,56 @@ def _mark(
         called_at=head.called_at or now,
     )
     save(draft, marked, now)
-    lane = lane_of(draft, conversation.id)
-    lane = replace(lane, owner=owner, ticket=ticket, fence=lane.fence + 1, due_at=now + pace.lease)
-    draft.put(LANE, conversation.id, lane)
     return Attempt(
         conversation=conversation.id,
         delivery=head.id,
         part=head.part,
         number=number,
-        fence=lane.fence,
+        fence=_leased(draft, conversation.id, owner, ticket, now, pace),
         provider=conversation.ref.provider,
         adapter=adapter,
         call=call,
     )
+
+
+def _ask(
+    draft: Draft,
+    conversation: Conversation,
+    head: Delivery,
+    owner: str,
+    ticket: int,
+    now: datetime,
+    pace: Pace,
+    adapter: Any,
+) -> Attempt:
+    """Ask whether an uncertain message is there: it stays what it is until that is known."""
+    looked = replace(
+        pacing.stepped(head, head.state, now, "asked whether it is there"),
+        looks=head.looks + 1,
+        due_at=None,
+    )
+    save(draft, looked, now)
+    return Attempt(
+        conversation=conversation.id,
+        delivery=head.id,
+        part=head.part,
+        number=head.attempts,
+        fence=_leased(draft, conversation.id, owner, ticket, now, pace),
+        provider=conversation.ref.provider,
+        adapter=adapter,
+        call=adapter.look_up(message_of(draft, conversation, head)),
+        looks=True,
+    )
+
+
+def _leased(
+    draft: Draft, conversation: int, owner: str, ticket: int, now: datetime, pace: Pace
+) -> int:
+    """Lease the lane for one call; answers the fence."""
+    lane = lane_of(draft, conversation)
+    lane = replace(lane, owner=owner, ticket=ticket, fence=lane.fence + 1, due_at=now + pace.lease)
+    draft.put(LANE, conversation, lane)
+    return lane.fence
 
 
 def under_way(draft: Draft, attempt: Attempt) -> Delivery | None:

@@ -63,9 +63,11 @@ class Delivery:
     record, None while there is none: not delivered, or held by a gated import.
 
     `turn` is its place in the lane. `cuts` is where each part of a long text ends, empty for one
-    message; `message_ids` are the receipts so far, one a part, "" where a person vouched for it.
+    message; `message_ids` are the receipts so far, one a part, "" where a person vouched for it;
+    `id_space` is theirs.
     `attempts` counts calls, `failures` those that ended as transient. `called_at` is the first call
-    of the part that is under way. `parked` says that its lane went on without it. `edition` counts
+    of the part that is under way; `looks` counts how often the provider was asked whether an
+    uncertain one is there. `parked` says that its lane went on without it. `edition` counts
     the resends of what certainly was not said, `resent` all of them. What was delivered keeps no
     text: the record has it.
     """
@@ -87,6 +89,7 @@ class Delivery:
     settled_at: datetime | None = None
     sequence: int | None = None
     message_ids: tuple[str, ...] = ()
+    id_space: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     explicit_target: str | None = None
     turn: int = 0
@@ -96,6 +99,7 @@ class Delivery:
     expires_at: datetime | None = None
     called_at: datetime | None = None
     uncertain_at: datetime | None = None
+    looks: int = 0
     parked: bool = False
     resent: int = 0
     edition: int = 0

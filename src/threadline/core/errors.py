@@ -125,6 +125,12 @@ class HydrationPending(ThreadlineError):
     status = 409
 
 
+class Conflict(ThreadlineError):
+    """Somebody else has what only one can have."""
+
+    status = 409
+
+
 class HydrationConflict(ThreadlineError):
     """The import window does not allow that."""
 

@@ -26,7 +26,6 @@ from threadline.core.model import (
 from threadline.core.ports import (
     ADAPTER,
     DELIVERY,
-    ECHOES,
     IN_LANE,
     KNOWN,
     LANE,
@@ -34,15 +33,13 @@ from threadline.core.ports import (
     SESSION,
     Page,
     fetch,
-    together,
 )
-from threadline.core.recording import Door, Taken, take
+from threadline.core.recording import Door, take
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.splitting import parts
 from threadline.core.seating import heir
 
-RELEASED = 8
 HEADS = 8
 CANCELLED = 1_000
 
@@ -131,14 +128,18 @@ def prove(
     now: datetime,
     limits: Limits,
     *,
+    space: str = "",
     sent_at: datetime | None = None,
     note: str = "",
 ) -> Delivery:
     """A part was said: its receipt, and with the last one the record (law 9).
 
     Whoever brings it, whatever the delivery's state: a fence stops verdicts, never proofs. What is
-    proven already stays as it is; a second id for the same part is known as that part's.
+    proven already stays as it is; a second id for the same part is known as that part's. `space` is
+    the id space of `message_id`.
     """
+    if space:
+        delivery = replace(delivery, id_space=space)
     if part < delivery.part or part > delivery.parts:
         if message_id not in delivery.message_ids:
             _also(draft, conversation, delivery, part, message_id)
@@ -164,10 +165,10 @@ def prove(
         save(draft, _emptied(done), now)
         return done
     if message_id:
-        key = draft.id_key("", message_id)
+        key = draft.id_key(delivery.id_space, message_id)
         waiting = draft.get(RECEIPT, (conversation.id, key))
         if waiting is not None and waiting.message is not None:
-            _one_less(draft, conversation.id)
+            one_less(draft, conversation.id)
         draft.put(RECEIPT, (conversation.id, key), Receipt(delivery=delivery.id, part=part))
     if delivery.state not in OPEN_STATES:
         # It ended before this was known: what was said of it is in the transcript all the same.
@@ -181,6 +182,7 @@ def prove(
         due_at=None,
         called_at=None,
         uncertain_at=None,
+        looks=0,
         parked=False,
     )
     save(draft, proven, now)
@@ -198,7 +200,7 @@ def _also(
     """A further id of a known part: an echo under it must not become a record of its own."""
     if not message_id:
         return
-    key = draft.id_key("", message_id)
+    key = draft.id_key(delivery.id_space, message_id)
     if draft.get(KNOWN, (conversation.id, key)) is not None:
         return
     if delivery.sequence is not None:
@@ -231,13 +233,14 @@ def recorded(
         metadata["resent"] = delivery.resent
     first = delivery.message_ids[0] or None
     if first is not None:
-        echo = _take_echo(draft, conversation.id, first)
+        echo = take_echo(draft, conversation.id, delivery.id_space, first)
         sent_at = sent_at or (None if echo is None else echo.sent_at)
     message = InboundMessage(
         conversation=replace(conversation.ref, kind=None),
         text=text,
         actor=actor_of(registration_of(draft, conversation.ref), conversation.ref, session),
         message_id=first,
+        id_space=delivery.id_space,
         direction=Direction.OUTBOUND,
         explicit_target=delivery.explicit_target,
         reply_to=delivery.reply_to,
@@ -266,7 +269,7 @@ def know_parts(draft: Draft, conversation: int, delivery: Delivery, sequence: in
     for part, message_id in enumerate(delivery.message_ids):
         if not message_id:
             continue
-        key = draft.id_key("", message_id)
+        key = draft.id_key(delivery.id_space, message_id)
         if draft.get(RECEIPT, (conversation, key)) is not None:
             draft.put(RECEIPT, (conversation, key), None)
         if part and draft.get(KNOWN, (conversation, key)) is None:
@@ -324,67 +327,6 @@ def capabilities_of(registration: Registration | None) -> Capabilities:
     return Capabilities() if registration is None else registration.capabilities
 
 
-# --- echoes ----------------------------------------------------------------------------------
-
-
-def hear_echo(
-    draft: Draft,
-    conversation: Conversation,
-    message: InboundMessage,
-    now: datetime,
-    limits: Limits,
-) -> Taken | None:
-    """An own message as the provider shows it: proof, known, or waiting; None to record it.
-
-    It is matched by its token or by its id, never by its text. One that no receipt names waits
-    while a delivery of its lane may turn out to be it; else it is recorded without a session.
-    """
-    named = None if message.token is None else read_key(message.token)
-    if named is not None and named[0] == conversation.id and message.message_id is not None:
-        delivery = draft.get(DELIVERY, named[:2])
-        # What was never called was not said, and has no part behind its last one.
-        if delivery is not None and delivery.attempts and named[2] <= delivery.parts:
-            prove(
-                draft,
-                conversation,
-                delivery,
-                named[2],
-                message.message_id,
-                now,
-                limits,
-                sent_at=message.sent_at,
-                note="the provider showed it",
-            )
-            return None if _is_known(draft, conversation.id, message) else _seen(conversation)
-    if message.message_id is None or _is_known(draft, conversation.id, message):
-        return None
-    key = draft.id_key(message.id_space, message.message_id)
-    if draft.get(RECEIPT, (conversation.id, key)) is not None:
-        return _seen(conversation)
-    if not doubtful_head(draft, conversation.id):
-        return None
-    conversation = draft.taken(conversation.id) or conversation
-    about = replace(
-        conversation.about,
-        echoes=conversation.about.echoes + 1,
-        next_hold=conversation.about.next_hold + 1,
-    )
-    draft.save(replace(conversation, about=about))
-    held = Receipt(position=conversation.about.next_hold, message=message)
-    draft.put(RECEIPT, (conversation.id, key), held)
-    return replace(_seen(conversation), duplicate=False)
-
-
-def doubtful_head(draft: Draft, conversation: int) -> bool:
-    """Whether an unnamed message of ours may be the one this lane is saying."""
-    if not lane_of(draft, conversation).waiting:
-        return False
-    for head in heads_of(draft, conversation):
-        if head.in_lane:
-            return head.state in (DeliveryState.SENDING, DeliveryState.UNCERTAIN)
-    return False
-
-
 def heads_of(draft: Draft, conversation: int) -> list[Delivery]:
     """The first deliveries of a lane in their order, as this story left them."""
     rows = draft.page(Page(IN_LANE, (conversation, HEADS)))
@@ -392,59 +334,22 @@ def heads_of(draft: Draft, conversation: int) -> list[Delivery]:
     return [one for one in found if one is not None]
 
 
-def _is_known(draft: Draft, conversation: int, message: InboundMessage) -> bool:
-    assert message.message_id is not None
-    known = draft.get(KNOWN, (conversation, draft.id_key(message.id_space, message.message_id)))
-    return known is not None and known.sequence is not None
-
-
-def _seen(conversation: Conversation) -> Taken:
-    return Taken(
-        conversation=conversation.id,
-        ref=conversation.ref,
-        held=True,
-        duplicate=True,
-        readers=conversation.about.members,
-    )
-
-
-def _take_echo(draft: Draft, conversation: int, message_id: str) -> InboundMessage | None:
-    key = draft.id_key("", message_id)
+def take_echo(
+    draft: Draft, conversation: int, space: str, message_id: str
+) -> InboundMessage | None:
+    """The echo that waited under this id, which no longer does."""
+    key = draft.id_key(space, message_id)
     waiting = draft.get(RECEIPT, (conversation, key))
     if waiting is None or waiting.message is None:
         return None
     draft.put(RECEIPT, (conversation, key), None)
-    _one_less(draft, conversation)
+    one_less(draft, conversation)
     return waiting.message
 
 
-def _one_less(draft: Draft, conversation: int) -> None:
+def one_less(draft: Draft, conversation: int) -> None:
+    """Count one echo less that waits."""
     there = draft.taken(conversation)
     if there is not None and there.about.echoes:
         about = replace(there.about, echoes=there.about.echoes - 1)
         draft.save(replace(there, about=about))
-
-
-def release_echoes(draft: Draft, conversation: int, now: datetime, limits: Limits) -> None:
-    """Record the own messages that turned out to be nobody's: what they waited for is settled.
-
-    The rest of more than a few follows with the next look at the lane, which is due at once.
-    """
-    there = draft.taken(conversation)
-    if there is None or not there.about.echoes or doubtful_head(draft, conversation):
-        return
-    waiting_now = [one.message for one in draft.page(Page(ECHOES, (conversation, RELEASED)))]
-    if not waiting_now:
-        draft.save(replace(there, about=replace(there.about, echoes=0)))
-    keys = [draft.id_key(m.id_space, m.message_id or "") for m in waiting_now if m is not None]
-    together(draft, [(noun, (conversation, key)) for noun in (RECEIPT, KNOWN) for key in keys])
-    for message in waiting_now:
-        if message is None or message.message_id is None:
-            continue
-        key = draft.id_key(message.id_space, message.message_id)
-        waiting = draft.get(RECEIPT, (conversation, key))
-        if waiting is None or waiting.message is None:
-            continue
-        draft.put(RECEIPT, (conversation, key), None)
-        _one_less(draft, conversation)
-        take(draft, message, now, door=Door.HEARD, limits=limits)

@@ -40,10 +40,25 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
             found = _add_address(draft, older, ref)
     for other, it in known:
         if it is None:
-            found = _add_address(draft, found, other)
+            # One more way to the same place; what is said goes where it was last heard from.
+            draft.put(ADDRESS, other.text, found.id)
+            draft.save(found)
         elif it.id != found.id:
             found = link(draft, it, found, now)
     return agree(draft, found, ref.kind, strict=strict)
+
+
+def moved(
+    draft: Draft, conversation: Conversation, to: ConversationRef, now: datetime
+) -> Conversation:
+    """The same conversation once a send turned out to go to another address of it."""
+    if conversation.ref == to:
+        return conversation
+    there = draft.taken(to.text)
+    if there is None or there.id == conversation.id:
+        return _add_address(draft, conversation, to)
+    link(draft, conversation, there, now)
+    return draft.taken(conversation.id) or conversation
 
 
 def agree(

@@ -22,6 +22,7 @@ from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.errors import ThreadlineError
 from threadline.core.guests import Link, Visitor
+from threadline.core.listening import Listening
 from threadline.core.model import (
     Conversation,
     Held,
@@ -77,6 +78,7 @@ LANE: Noun[int, Lane] = Noun("lanes")
 WAIT: Noun[tuple[str, str, str, str], Wait] = Noun("waits")
 RECEIPT: Noun[tuple[int, bytes], Receipt] = Noun("receipts")
 ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
+LISTENER: Noun[tuple[str, str, str], Listening] = Noun("listeners")
 PUSH: Noun[int, PushTarget] = Noun("push")
 
 
@@ -113,6 +115,8 @@ LANES: Query[tuple[int, int]] = Query("lanes.next")
 LANES_OWNED: Query[tuple[int]] = Query("lanes.owned")
 ECHOES: Query[Receipt] = Query("receipts.waiting", RECEIPT)
 ADAPTERS: Query[Registration] = Query("adapters.page", ADAPTER)
+INSTALLED: Query[Registration] = Query("adapters.installed", ADAPTER)
+CONNECTED: Query[Registration] = Query("adapters.connected", ADAPTER)
 LATEST_DELIVERED: Query[Delivery] = Query("deliveries.latest", DELIVERY)
 DELIVERED_OF: Query[Delivery] = Query("deliveries.said", DELIVERY)
 TOKENS: Query[Token] = Query("tokens.page", TOKEN)

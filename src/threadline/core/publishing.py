@@ -12,6 +12,7 @@ from threadline.core.ids import public
 from threadline.core.lanes import know_parts
 from threadline.core.model import (
     Conversation,
+    ConversationRef,
     Kind,
     Membership,
     Origin,
@@ -19,7 +20,16 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
-from threadline.core.ports import DELIVERY, INTENT, KNOWN, MEMBER, PARTICIPANT, RECORD
+from threadline.core.ports import (
+    ADAPTER,
+    DELIVERY,
+    INTENT,
+    KNOWN,
+    MEMBER,
+    PARTICIPANT,
+    RECORD,
+    fetch,
+)
 from threadline.core.rules import binding, delivery, visibility
 from threadline.core.rules.speaking import fold
 from threadline.core.seating import active_member, heir
@@ -85,7 +95,10 @@ def answered(
     """The record a sequence or a message id means, as far as the session may read it (law 5)."""
     sequence: int | None = given if isinstance(given, int) else None
     if isinstance(given, str):
-        known = draft.get(KNOWN, (conversation.id, draft.id_key("", given)))
+        # Ids are counted for the whole account, or by the room's address.
+        spaces = ("", conversation.ref.parent_conversation_id or conversation.ref.conversation_id)
+        rows = [(conversation.id, draft.id_key(space, given)) for space in spaces]
+        known = next((one for one in fetch(draft, KNOWN, rows) if one is not None), None)
         sequence = None if known is None else known.sequence
     record = None if sequence is None else draft.get(RECORD, (conversation.id, sequence))
     if record is None or member is None or not _shows(member, conversation, record, now):
@@ -100,6 +113,27 @@ def _shows(
     imported = record.provenance is Provenance.HYDRATED
     return record.sequence >= floor and not (
         imported and visibility.live_only(member, conversation, now)
+    )
+
+
+def thread_of(
+    draft: Draft, conversation: Conversation, message_id: str | None
+) -> ConversationRef | None:
+    """Where an answer to a room's record goes, where the account answers in threads: the thread
+    that this record opens, under its own id below the room (law 11)."""
+    ref = conversation.ref
+    if conversation.kind is not Kind.ROOM or message_id is None:
+        return None
+    there = draft.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
+    if there is None or not there.capabilities.answers_in_thread:
+        return None
+    return ConversationRef(
+        ref.provider,
+        ref.account_id,
+        message_id,
+        ref.conversation_id,
+        ref.scope_id,
+        Kind.THREAD,
     )
 
 

@@ -45,13 +45,17 @@ def say(
     now: datetime,
     *,
     origin: Origin | None,
-    replied: tuple[int, str | None] | None,
+    replied: tuple[int | None, str | None] | None,
     key: str | None,
+    asked: Conversation,
     limits: Limits,
     pace: Pace,
     clusters: Clusters,
 ) -> Delivery:
-    """Write one intent under its key. Raises `NoAdapter` where nobody could carry it out."""
+    """Write one intent under its key, which is one for the conversation that was `asked` for.
+
+    Raises `NoAdapter` where nobody could carry it out.
+    """
     ref = conversation.ref
     local = ref.provider in delivery.LOCAL
     there = None if local else registration_of(draft, ref)
@@ -84,7 +88,7 @@ def say(
         made = _written(draft, there, made, words, now, limits, pace, clusters)
     if key is not None:
         intent = Intent(
-            digest=digest_of(draft, conversation, words),
+            digest=digest_of(draft, asked, words),
             conversation=made.conversation,
             delivery=made.id,
             created_at=now,

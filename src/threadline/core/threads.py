@@ -44,12 +44,10 @@ def open_thread(
     imported: bool,
 ) -> Conversation:
     """Before the first record of a thread: link its room, copy its root, enrol who said it."""
-    if (
-        conversation.kind is not Kind.THREAD
-        or conversation.head
-        or conversation.lowest_sequence < 1
-    ):
+    if conversation.kind is not Kind.THREAD:
         return conversation
+    if conversation.head or conversation.lowest_sequence < 1:
+        return _linked_late(draft, conversation, message)
     room = parent_of(draft, conversation)
     if room is None and message.parent is not None:
         room = draft.peeked(message.parent.text)
@@ -87,6 +85,23 @@ def open_thread(
             draft, conversation, author.id, by=Reason.MANUAL, policy=ALL, now=now, head=0
         )
     return conversation
+
+
+def _linked_late(draft: Draft, conversation: Conversation, message: InboundMessage) -> Conversation:
+    """Link the room of a thread that was written to before anybody knew where it hangs.
+
+    The root is not copied any more: it would come after what it began.
+    """
+    if message.parent is None or parent_of(draft, conversation) is not None:
+        return conversation
+    room = draft.peeked(message.parent.text)
+    if room is None or room.id == conversation.id:
+        return conversation
+    root = conversation.about.thread_root or message.thread_root
+    about = replace(conversation.about, parent=room.id, thread_root=root)
+    linked = replace(conversation, about=about)
+    draft.save(linked)
+    return linked
 
 
 def enrol(draft: Draft, conversation: Conversation, now: datetime) -> Conversation:

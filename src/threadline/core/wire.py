@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from threadline.core.deliveries import Failure
@@ -18,13 +19,18 @@ from threadline.core.model import Attachment, ConversationRef, InboundMessage, W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a provider sent to a webhook, byte for byte. Header names are lower case."""
+    """What a provider sent to a webhook, byte for byte. Header names are lower case.
+
+    `received_at` is when the bytes were here, by the store's clock: what a signature's own time is
+    held against. A listener leaves it out, for nothing it brings is signed.
+    """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
     query: Mapping[str, str] = field(default_factory=dict)
+    received_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,8 @@ class OutboundMessage:
 
     `key` names this part for ever; a provider with idempotent sends is given it. `reply_to` is a
     message id of this conversation, `parts` how many messages the whole text became, `part` counts
-    from 1, `attempt` counts the calls made for this delivery.
+    from 1, `attempt` counts the calls made for this delivery, `called_at` is when the first one of
+    this part was made.
     """
 
     conversation: ConversationRef
@@ -46,6 +53,7 @@ class OutboundMessage:
     part: int = 1
     parts: int = 1
     attempt: int = 1
+    called_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -56,6 +64,8 @@ class ApiCall:
     `route` is what the provider counts its limits by; `key` goes out as the idempotency key and as
     the id of a signed message; `secret` signs it as Standard Webhooks do. Url, headers and body may
     hold credentials: none of them is ever shown. An answer longer than `most` bytes is no answer.
+    `message` never leaves: it is what the call says, for a dialect that may have to say it in other
+    words.
     """
 
     method: str
@@ -66,6 +76,7 @@ class ApiCall:
     most: int = 1_048_576
     key: str = ""
     secret: str = field(default="", repr=False)
+    message: OutboundMessage | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +159,16 @@ class Bucket(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Proof: the id the provider gave the message."""
+    """Proof: the id the provider gave the message.
+
+    `id_space` is that of the ids heard where it was said. `conversation` is where it was said,
+    which may be another address than was asked for: then the conversation has that one as well, and
+    it is its newest.
+    """
 
     message_id: str
+    id_space: str = ""
+    conversation: ConversationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,9 @@ from threadline.core.places import create
 from threadline.core.ports import (
     ADAPTER,
     ADAPTERS,
+    LISTENER,
     TOKEN,
     TOKEN_BY_ID,
-    WAIT,
     Changes,
     Loaded,
     Needs,
@@ -63,43 +63,10 @@ from threadline.flows.capabilities import (
 )
 from threadline.flows.conversations import State, shown
 from threadline.flows.looking import found, where_of
-from threadline.flows.outbox import account_of
+from threadline.flows.registered import AccountKey, AdapterState, account_of, adapter_state
 from threadline.flows.sealing import nonce, seal
 
 MAX_TITLE = 200
-
-AccountKey = tuple[str, str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterState:
-    """A registered adapter as it is shown. `secret` is there right after it was made, never again.
-
-    `waits_until` is set while the platform asks the whole account to wait.
-    """
-
-    scope_id: str
-    provider: str
-    account_id: str
-    callback: str
-    capabilities: Capabilities
-    created_at: datetime
-    waits_until: datetime | None = None
-    secret: str | None = None
-
-
-def _shown(loaded: Loaded, row: Registration, now: datetime) -> AdapterState:
-    wait = loaded.get(WAIT, (row.scope_id, row.provider, row.account_id, ""))
-    until = None if wait is None else wait.until
-    return AdapterState(
-        scope_id=row.scope_id,
-        provider=row.provider,
-        account_id=row.account_id,
-        callback=row.callback,
-        capabilities=row.capabilities,
-        created_at=row.created_at,
-        waits_until=until if until is not None and now < until else None,
-    )
 
 
 def _free_for(loaded: Loaded, key: AccountKey, owner: str, now: datetime) -> Registration | None:
@@ -163,7 +130,7 @@ class Register(Story[AdapterState]):
             capabilities=self.capabilities,
         )
         draft.put(ADAPTER, self.key, made)
-        return draft.changes, _shown(draft, made, now)
+        return draft.changes, adapter_state(draft, made, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +144,7 @@ class ReadAdapter(Story[AdapterState]):
         row = loaded.get(ADAPTER, self.key)
         if row is None:
             raise NotFound(f"nobody is registered for {self.key[1]}/{self.key[2]}.")
-        return Changes(), _shown(loaded, row, now)
+        return Changes(), adapter_state(loaded, row, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +162,7 @@ class ReadAdapters(Story[tuple[list[AdapterState], str | None]]):
         rows = loaded.page(Page(ADAPTERS, (self.scope, *self.after, self.limit + 1)))
         page = rows[: self.limit]
         more = f"{page[-1].provider}/{page[-1].account_id}" if len(rows) > self.limit else None
-        return Changes(), ([_shown(loaded, row, now) for row in page], more)
+        return Changes(), ([adapter_state(loaded, row, now) for row in page], more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +181,8 @@ class Remove(Story[AdapterState]):
         if self.owner is not None:
             _free_for(draft, self.key, self.owner, now)
         draft.put(ADAPTER, self.key, None)
-        return draft.changes, _shown(draft, row, now)
+        draft.put(LISTENER, self.key, None)
+        return draft.changes, adapter_state(draft, row, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

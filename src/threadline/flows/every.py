@@ -9,6 +9,7 @@ from threadline.core.outside import Outside
 from threadline.core.ports import Store
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import PACE, Pace
+from threadline.flows.accounts import Accounts
 from threadline.flows.adapters import Adapters
 from threadline.flows.attaching import Attaching
 from threadline.flows.census import Census
@@ -16,10 +17,13 @@ from threadline.flows.context import Context
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.guests import Guests
+from threadline.flows.hearing import Hearing
+from threadline.flows.histories import Histories
 from threadline.flows.hydration import Hydration
 from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
 from threadline.flows.links import Links
+from threadline.flows.listening import Listeners
 from threadline.flows.logins import Logins
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
@@ -32,6 +36,7 @@ from threadline.flows.speakers import Speakers
 from threadline.flows.tokens import Tokens
 from threadline.flows.upkeep import Upkeep
 from threadline.flows.watching import Watching
+from threadline.flows.webhooks import Webhooks
 
 
 class Flows:
@@ -58,6 +63,7 @@ class Flows:
             "pace": pace,
             "node": node,
         }
+        self.accounts = Accounts(store, channels)
         self.adapters = Adapters(store, channels, limits)
         self.attaching = Attaching(store)
         self.census = Census(store)
@@ -80,6 +86,10 @@ class Flows:
         self.speakers = Speakers(store, limits)
         self.tokens = Tokens(store, limits)
         self.watching = Watching(store, limits)
+        self.hearing = Hearing(store, self.inbound, limits)
+        self.histories = Histories(store, self.hydration, self.hearing, channels, limits)
+        self.listeners = Listeners(store, self.hearing, self.histories, channels, owner=node)
+        self.webhooks = Webhooks(store, self.hearing, channels)
         self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)
 
     def over(self, store: Store) -> Flows:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from threadline.core.draft import Draft
+from threadline.core.echoes import hear_echo
 from threadline.core.errors import ThreadlineError
-from threadline.core.lanes import hear_echo
 from threadline.core.model import (
     CONTROLLER,
     AdapterCaller,

@@ -31,6 +31,7 @@ from threadline.core.model import (
 )
 from threadline.core.places import create
 from threadline.core.ports import (
+    CONVERSATION,
     INTENT,
     MEMBER,
     OLD_INTENTS,
@@ -42,7 +43,7 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import answered, known_under, numbers_of, right_of
+from threadline.core.publishing import answered, known_under, numbers_of, right_of, thread_of
 from threadline.core.rules import admission, authority, binding, delivery
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
@@ -99,14 +100,21 @@ class Publish(Story[DeliveryStatus]):
         session = session_named(draft, conversation.ref.scope_id, self.session)
         before = known_under(draft, session, self.key, conversation, self.words)
         if before is not None:
-            return draft.changes, status_of(before, conversation, session.name, repeated=True)
+            place = draft.get(CONVERSATION, before.conversation) or conversation
+            return draft.changes, status_of(before, place, session.name, repeated=True)
         member, right = self._allowed(draft, conversation, session, now)
         origin, replied = _origin(
             draft, conversation, member, self.words, self.caller, session, now
         )
+        place = conversation
+        if replied is not None and (thread := thread_of(draft, conversation, replied[1])):
+            place = draft.taken(thread.text) or create(
+                draft, thread, now, parent=conversation.ref, root=replied[1]
+            )
+            replied = (None, replied[1])
         sent = say(
             draft,
-            conversation,
+            place,
             session,
             right,
             self.words,
@@ -114,11 +122,12 @@ class Publish(Story[DeliveryStatus]):
             origin=origin,
             replied=replied,
             key=self.key,
+            asked=conversation,
             limits=self.limits,
             pace=self.pace,
             clusters=clusters,
         )
-        return draft.changes, status_of(sent, conversation, session.name)
+        return draft.changes, status_of(sent, place, session.name)
 
     def _allowed(
         self, draft: Draft, conversation: Conversation, session: Session, now: datetime
@@ -154,9 +163,10 @@ def _origin(
     caller: Caller,
     session: Session,
     now: datetime,
-) -> tuple[Origin | None, tuple[int, str | None] | None]:
+) -> tuple[Origin | None, tuple[int | None, str | None] | None]:
     """What the words are about, and which record they answer: sequence and message id."""
-    origin, replied = None, None
+    origin: Origin | None = None
+    replied: tuple[int | None, str | None] | None = None
     if words.reply_to is not None:
         there = answered(draft, conversation, member, words.reply_to, now)
         origin = there.origin
@@ -227,6 +237,7 @@ class Tell(Story[DeliveryStatus]):
             origin=origin,
             replied=replied,
             key=self.key,
+            asked=conversation,
             limits=self.limits,
             pace=PACE,
             clusters=clusters,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from threadline.core.adapters import Account, Channels, Registration
+from threadline.core.adapters import Channels
 from threadline.core.attempts import Attempt, Rest, begin, doubt, refuse
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.draft import Draft
@@ -24,10 +24,11 @@ from threadline.core.errors import (
     StoreFull,
     StoreUnavailable,
     ThreadlineError,
-    WrongKey,
 )
 from threadline.core.ids import public
 from threadline.core.lanes import free, lane_of, prove
+from threadline.core.model import ConversationRef
+from threadline.core.places import moved
 from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
@@ -48,7 +49,7 @@ from threadline.core.ports import (
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Sent, Unsent
-from threadline.flows.sealing import unseal
+from threadline.flows.registered import account_of
 
 POLL_SECONDS = 5.0
 GRACE_SECONDS = 6.0
@@ -148,22 +149,6 @@ class Begin(Story[Attempt | Rest]):
         return draft.changes, answer
 
 
-def account_of(loaded: Loaded, registration: Registration) -> Account:
-    """The account as its dialect needs it, with its secret opened."""
-    try:
-        secret = unseal(loaded, registration.secret)
-    except WrongKey:
-        secret = ""
-    return Account(
-        scope_id=registration.scope_id,
-        provider=registration.provider,
-        account_id=registration.account_id,
-        callback=registration.callback,
-        secret=secret,
-        capabilities=registration.capabilities,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle(Story[Delivery | None]):
     """What came of an attempt: a proof, which always counts, or a verdict, which may be late."""
@@ -174,6 +159,13 @@ class Settle(Story[Delivery | None]):
     limits: Limits = LIMITS
     pace: Pace = PACE
 
+    @property
+    def _elsewhere(self) -> ConversationRef | None:
+        """The other address it was said at, where the provider sent us there."""
+        there = self.outcome.conversation if isinstance(self.outcome, Sent) else None
+        asked = self.attempt.call.message
+        return None if asked is not None and asked.conversation == there else there
+
     def needs(self) -> Needs:
         """The conversation, locked, with lane and delivery."""
         one = self.attempt
@@ -181,7 +173,8 @@ class Settle(Story[Delivery | None]):
             (LANE, one.conversation),
             (DELIVERY, (one.conversation, one.delivery)),
         ]
-        return Needs(take_ids=(one.conversation,), rows=rows)
+        where = () if self._elsewhere is None else (self._elsewhere.text,)
+        return Needs(take=where, take_ids=(one.conversation,), rows=rows)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Delivery | None]:
         """Answers the delivery as it is now, None where a verdict did not count."""
@@ -192,10 +185,17 @@ class Settle(Story[Delivery | None]):
             return draft.changes, None
         how: dict[str, Any] = {"limits": self.limits, "pace": self.pace, "chance": self.chance}
         match self.outcome:
-            case Sent(message_id=message_id):
+            case Sent(message_id=name, id_space=space):
+                if self._elsewhere is not None:
+                    conversation = moved(draft, conversation, self._elsewhere, now)
+                part = attempt.part
                 after: Delivery | None = prove(
-                    draft, conversation, delivery, attempt.part, message_id, now, self.limits
+                    draft, conversation, delivery, part, name, now, self.limits, space=space
                 )
+                free(draft, conversation.id, attempt.fence, now)
+            case _ if attempt.looks:
+                # Only a proof counts: what is not there yet may still come.
+                after = delivery
                 free(draft, conversation.id, attempt.fence, now)
             case Refused() as refusal:
                 after = refuse(draft, conversation, attempt, refusal, now, **how)
@@ -413,7 +413,7 @@ class Outbox:
         try:
             async with asyncio.timeout(lease * 0.8):
                 for _ in range(STEPS):
-                    step = attempt.adapter.read(call, await transport.perform(call))
+                    step = attempt.read(call, await transport.perform(call))
                     if not isinstance(step, ApiCall):
                         return step
                     call = step

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import secrets
+from collections.abc import Mapping
 
 from threadline.core.errors import WrongKey
 from threadline.core.ports import Loaded
@@ -36,6 +38,16 @@ def unseal(loaded: Loaded, sealed: str) -> str:
     except InvalidTag:
         raise WrongKey("a secret in it cannot be opened.") from None
     return opened.decode()
+
+
+def sealable(credentials: Mapping[str, str]) -> str:
+    """Several secrets as the one that is sealed."""
+    return json.dumps(dict(credentials), ensure_ascii=False)
+
+
+def opened(secret: str) -> dict[str, str]:
+    """The secrets behind `sealable`; none where there was nothing to open."""
+    return dict(json.loads(secret)) if secret else {}
 
 
 def _key(loaded: Loaded) -> bytes:

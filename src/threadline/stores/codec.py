@@ -19,6 +19,7 @@ from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
+from threadline.core.listening import Listening
 from threadline.core.model import (
     About,
     Conversation,
@@ -50,6 +51,7 @@ from threadline.core.ports import (
     LANE,
     LEASE,
     LINK,
+    LISTENER,
     LOGIN,
     MEMBER,
     NAME,
@@ -128,6 +130,7 @@ _bare_visitor = _bare(Visitor)
 _bare_receipt = _bare(Receipt)
 _bare_wait = _bare(Wait)
 _bare_adapter = _bare(Registration)
+_bare_listening = _bare(Listening)
 _bare_push = _bare(PushTarget)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
@@ -142,6 +145,7 @@ _run = msgspec.json.Decoder(Run).decode
 _receipt = msgspec.json.Decoder(Receipt).decode
 _wait = msgspec.json.Decoder(Wait).decode
 _adapter = msgspec.json.Decoder(Registration).decode
+_listening = msgspec.json.Decoder(Listening).decode
 
 
 def record_body(record: TranscriptRecord) -> str:
@@ -288,7 +292,12 @@ class Codec:
                 encode(_bare_receipt(value)).decode(),
             ),
             WAIT: lambda key, value: (*key, encode(_bare_wait(value)).decode()),
-            ADAPTER: lambda key, value: (*key, encode(_bare_adapter(value)).decode()),
+            ADAPTER: lambda key, value: (
+                *key,
+                value.installation,
+                encode(_bare_adapter(value)).decode(),
+            ),
+            LISTENER: lambda key, value: (*key, encode(_bare_listening(value)).decode()),
             TOKEN: lambda key, value: (key, value.id, encode(_bare_token(value)).decode()),
             LEASE: lambda key, value: (key, encode(value).decode()),
             RUN: lambda key, value: (*key, encode(value).decode()),
@@ -347,6 +356,7 @@ class Codec:
             RECEIPT: lambda row: ((row[0], bytes(row[1])), _receipt(row[2])),
             WAIT: lambda row: ((row[0], row[1], row[2], row[3]), _wait(row[4])),
             ADAPTER: lambda row: ((row[0], row[1], row[2]), _adapter(row[3])),
+            LISTENER: lambda row: ((row[0], row[1], row[2]), _listening(row[3])),
             TOKEN: lambda row: (bytes(row[0]), _token(row[1])),
             LEASE: lambda row: (row[0], _lease(row[1])),
             RUN: lambda row: ((row[0], row[1]), _run(row[2])),

@@ -20,7 +20,6 @@ from threadline.transports.guarded import network, resolve
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
-MAX_ANSWER = 64 * 1024
 CONNECTIONS = 100
 
 # Nothing of a request has left while one of these is raised.
@@ -74,7 +73,7 @@ class HttpTransport:
                     extensions={"timeout": limits},
                 ) as answer,
             ):
-                return await _read(answer)
+                return await _read(answer, call.most)
         except BEFORE as error:
             raise Unsent(f"nobody answers there ({_why(error)}).") from None
         except (TimeoutError, OSError, httpcore.TimeoutException) as error:
@@ -109,12 +108,12 @@ class _Named(httpcore.AsyncNetworkBackend):
         await self._below.sleep(seconds)
 
 
-async def _read(answer: httpcore.Response) -> ApiResponse:
+async def _read(answer: httpcore.Response, most: int) -> ApiResponse:
     got = bytearray()
     async for part in answer.aiter_stream():
         got += part
-        if len(got) > MAX_ANSWER:
-            raise Lost(f"the answer is longer than {MAX_ANSWER} bytes.")
+        if len(got) > most:
+            raise Lost(f"the answer is longer than {most} bytes.")
     names = {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
     }

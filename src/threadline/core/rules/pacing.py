@@ -23,7 +23,8 @@ class Pace:
     """The spans of the outbox.
 
     `lease` outlasts the longest call. Without a stated wait a rate limit waits `unstated`; a second
-    limit of an unknown bucket elsewhere within `elsewhere` is taken for the account's.
+    limit of an unknown bucket elsewhere within `elsewhere` is taken for the account's. `looks` are
+    how long after it became uncertain a message is looked for, where the provider can be asked.
     """
 
     time_to_live: timedelta = timedelta(hours=1)
@@ -34,6 +35,7 @@ class Pace:
     unstated: timedelta = timedelta(seconds=5)
     elsewhere: timedelta = timedelta(seconds=10)
     no_adapter: timedelta = timedelta(seconds=30)
+    looks: tuple[timedelta, ...] = tuple(timedelta(seconds=one) for one in (2, 10, 45))
 
 
 PACE = Pace()
@@ -186,6 +188,15 @@ def may_repeat(delivery: Delivery, now: datetime, can: Capabilities, pace: Pace)
     if can.idempotent_for is None or delivery.called_at is None:
         return True
     return now < delivery.called_at + can.idempotent_for
+
+
+def looks_at(delivery: Delivery, now: datetime, can: Capabilities, pace: Pace) -> datetime | None:
+    """When the provider is asked whether an uncertain message is there; None where it is not."""
+    if delivery.state is not DeliveryState.UNCERTAIN or delivery.uncertain_at is None:
+        return None
+    if delivery.looks >= len(pace.looks) or may_repeat(delivery, now, can, pace):
+        return None
+    return delivery.uncertain_at + pace.looks[delivery.looks]
 
 
 def park(delivery: Delivery, now: datetime) -> Delivery:

@@ -209,7 +209,11 @@ async def enter(
                 )
             )
         except StoreBusy:
-            if hatch and file is not None and (tl := await _through_the_hatch(file)) is not None:
+            if (
+                hatch
+                and file is not None
+                and (tl := await _through_the_hatch(file, settings)) is not None
+            ):
                 return tl
             if time.monotonic() > until:
                 raise
@@ -220,7 +224,7 @@ async def enter(
             ) from None
 
 
-async def _through_the_hatch(file: Path) -> Threadline | None:
+async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | None:
     """The store of the server that holds the file, None where none answers."""
     from threadline.app import Threadline
     from threadline.core.errors import StoreUnavailable
@@ -229,7 +233,10 @@ async def _through_the_hatch(file: Path) -> Threadline | None:
     if not hatch_of(file).exists():
         return None
     try:
-        return Threadline(await HatchStore(hatch_of(file)).connect())
+        return Threadline(
+            await HatchStore(hatch_of(file)).connect(),
+            allow_private=settings.adapters_allow_private,
+        )
     except StoreUnavailable as refused:
         if "Restart" in str(refused):
             raise

@@ -21,6 +21,7 @@ from threadline.core.errors import (
 from threadline.core.ids import number_of
 from threadline.core.model import Controller, Hydration
 from threadline.core.ports import PARKED, Changes, Loaded, Page, Story
+from threadline.entrypoints.cli.connecting import every_account, trouble_of
 from threadline.entrypoints.cli.door import ADVICE, Line, enter, sqlite_file
 from threadline.entrypoints.cli.report import Report
 from threadline.entrypoints.cli.shown import at, how_many
@@ -90,6 +91,7 @@ async def _inside(report: Report, line: Line, *, repair: bool) -> None:
     await _due(report, line, repair=repair)
     await _conversations(report, line, repair=repair)
     await _counts(report, line)
+    await _accounts(report, line)
     await _parked(report, line)
 
 
@@ -140,6 +142,19 @@ async def _counts(report: Report, line: Line) -> None:
             f"of {how_many(lost, 'message')} that sessions sent it is not known whether they came.",
             "`threadline deliveries` lists them. Look whether they are there, then resend or drop.",
         )
+
+
+async def _accounts(report: Report, line: Line) -> None:
+    """What the platforms say about our accounts."""
+    found = [one for one in await every_account(line) if one.installation]
+    if found:
+        report.fact("accounts", len(found))
+    for one in found:
+        if why := await trouble_of(line, one):
+            report.find(
+                f"{one.provider}/{one.account_id}: {why}",
+                f"Give it new credentials: threadline connect {one.provider}",
+            )
 
 
 async def _damage(report: Report, line: Line) -> None:

@@ -12,6 +12,7 @@ from threadline.entrypoints.cli import (
     appending,
     attaching,
     care,
+    connecting,
     importing,
     linking,
     places,
@@ -78,7 +79,14 @@ _add(
     attach=attaching.attach,
     why=saying.why,
 )
-_add("Serve", serve=serving.serve, link=linking.link)
+_add(
+    "Serve",
+    serve=serving.serve,
+    link=linking.link,
+    connect=connecting.connect,
+    accounts=connecting.accounts,
+    hydrate=connecting.hydrate,
+)
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")
 _add("Look after it", doctor=care.doctor, config=care.config)
 

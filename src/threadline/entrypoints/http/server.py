@@ -45,6 +45,7 @@ from threadline.entrypoints.http import (
     speakers,
     streams,
     tokens,
+    webhooks,
 )
 from threadline.entrypoints.http.buckets import Buckets, GuestLimits
 from threadline.entrypoints.http.limits import BODY_BYTES, Bodies, Segments, hurried
@@ -74,6 +75,7 @@ MODULES: tuple[Any, ...] = (
     chat,
     login,
     adapters,
+    webhooks,
     push,
     page,
 )

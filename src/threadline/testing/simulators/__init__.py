@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 SIMULATORS = {
     "telegram": "threadline.testing.simulators.telegram:Telegram",
+    "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+    "twilio": "threadline.testing.simulators.twilio:Twilio",
+    "discord": "threadline.testing.simulators.discord:Discord",
 }
 
 

@@ -1,0 +1,130 @@
+"""The direct room with a person: the one there is, else one under an alias only we would give.
+
+A homeserver makes rooms without a key, so an opening that is repeated after an answer got lost
+would make a second one. The alias is made from both names: it is taken by then, and names the room.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from threadline.adapters.matrix_api import CLIENT, Api, decoded, refusal
+from threadline.adapters.matrix_events import Places
+from threadline.core.deliveries import Failure
+from threadline.core.matrix import ident
+from threadline.core.model import ConversationRef, Kind
+from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
+
+LIST, MEMBER, CREATE, ALIAS, INVITE, KEEP = (
+    f"opening.{step}" for step in ("list", "member", "create", "alias", "invite", "keep")
+)
+_PERSON = re.compile(r"@[^\s:\x00]+:[^\s\x00]+")
+
+
+def server_of(user: str) -> str:
+    """The homeserver in a person's id, which unlike a room's always names one."""
+    return user.partition(":")[2]
+
+
+def alias_of(me: str, address: str) -> str:
+    """The local part of the alias of the room of these two.
+
+    >>> alias_of("@bot:hs", "@ada:hs") == alias_of("@bot:hs", "@eve:hs")
+    False
+    """
+    both = json.dumps([me, address]).encode()
+    return f"threadline-{hashlib.sha256(both).hexdigest()[:20]}"
+
+
+def is_person(address: str) -> bool:
+    """Whether this can be a person's id."""
+    return len(address) <= 255 and _PERSON.fullmatch(address) is not None
+
+
+def list_direct(api: Api, me: str, made: str = "") -> ApiCall:
+    """Which rooms the account knows as direct; `made` is one that has to be put there."""
+    query = {"made": made} if made else None
+    return api.call("GET", "user", me, "account_data", "m.direct", query=query, route=LIST)
+
+
+def read_direct(
+    api: Api, places: Places, address: str, call: ApiCall, answer: ApiResponse
+) -> ApiCall | ConversationRef | Refused | Doubt:
+    """The room, or the next step towards it. Total."""
+    me, said, ok = places.account.account_id, decoded(answer.body), answer.status == 200
+    if not is_person(address):
+        return Refused(failure=Failure.PERMANENT, reason="a person's id is @name:server.")
+    match call.route:
+        case "opening.list" if ok or answer.status == 404:
+            made = _asked(call, "made")
+            if made:
+                return _keep(api, me, address, made, said if ok else {})
+            listed = _listed(said, address) if ok else []
+            return _member(api, listed[0], address) if listed else _create(api, me, address)
+        case "opening.keep":
+            # The room is there and ours, even where the list could not be kept.
+            return places.room(_listed(decoded(call.body), address)[0], Kind.DM)
+        case "opening.member" if ok or answer.status in (403, 404):
+            room, named = _room(call), _asked(call, "alias")
+            if ok and said.get("membership") in ("join", "invite"):
+                return list_direct(api, me, room) if named else places.room(room, Kind.DM)
+            if not named:
+                return _create(api, me, address)
+            if answer.status == 403:
+                reason = "the direct room with this person is there, and not ours any more."
+                return Refused(failure=Failure.NOT_FOUND, reason=reason)
+            asked = {"user_id": address}
+            return api.call("POST", "rooms", room, "invite", body=asked, route=INVITE)
+        case "opening.create" | "opening.alias" if ok:
+            made_room = ident(said.get("room_id"))
+            if made_room is None:
+                return Doubt(reason="the answer names no room.")
+            if call.route == CREATE:
+                return list_direct(api, me, made_room)
+            return _member(api, made_room, address, alias=True)
+        case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
+            alias = f"#{alias_of(me, address)}:{server_of(me)}"
+            return api.call("GET", "directory", "room", alias, route=ALIAS)
+        case "opening.invite" if ok:
+            return list_direct(api, me, _room(call))
+    return refusal(answer)
+
+
+def _listed(content: Mapping[str, Any], address: str) -> list[str]:
+    rooms = content.get(address)
+    return [one for one in rooms if ident(one)] if isinstance(rooms, list) else []
+
+
+def _member(api: Api, room: str, address: str, *, alias: bool = False) -> ApiCall:
+    query = {"alias": 1} if alias else None
+    where = ("rooms", room, "state", "m.room.member", address)
+    return api.call("GET", *where, query=query, route=MEMBER)
+
+
+def _create(api: Api, me: str, address: str) -> ApiCall:
+    wanted = {
+        "is_direct": True,
+        "invite": [address],
+        "preset": "trusted_private_chat",
+        "room_alias_name": alias_of(me, address),
+    }
+    return api.call("POST", "createRoom", body=wanted, route=CREATE)
+
+
+def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:
+    rooms = [room, *(one for one in _listed(content, address) if one != room)]
+    kept = {**content, address: rooms}
+    return api.call("PUT", "user", me, "account_data", "m.direct", body=kept, route=KEEP)
+
+
+def _room(call: ApiCall) -> str:
+    return unquote(call.url.partition(f"{CLIENT}/rooms/")[2].partition("/")[0])
+
+
+def _asked(call: ApiCall, name: str) -> str:
+    return parse_qs(urlsplit(call.url).query).get(name, [""])[0]

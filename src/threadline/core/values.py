@@ -1,0 +1,87 @@
+"""What stands in somebody else's JSON, taken as it may be stored, or not at all.
+
+Everything here is total: whatever stands in a field, the answer is a value of the right kind.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+from threadline.core.model import MAX_ID_BYTES
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = re.compile("[\x00\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """A text without the two things no store may hold: NUL, and halves of surrogate pairs.
+
+    >>> clean("a\\x00b")
+    'a\ufffdb'
+    """
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _NEVER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def said(value: object) -> str:
+    """A text as it may be stored; empty where the export holds none."""
+    return clean(value) if isinstance(value, str) else ""
+
+
+def ident(value: object) -> str | None:
+    """An id as a string, byte for byte, or None where it cannot be one.
+
+    >>> ident("1700000000.001700"), ident(1234567890123456789), ident(1.5), ident(" ")
+    ('1700000000.001700', '1234567890123456789', None, None)
+    """
+    if type(value) is int:
+        return str(value) if -(1 << 63) <= value < 1 << 64 else None
+    if not isinstance(value, str) or not value.strip() or _NEVER.search(value):
+        return None
+    return value if len(value.encode()) <= MAX_ID_BYTES else None
+
+
+def file_name(value: object) -> str:
+    """The last part of a name, so that it is never a path."""
+    return said(value).replace("\\", "/").rpartition("/")[2]
+
+
+def size(value: object) -> int | None:
+    """A number of bytes."""
+    return value if type(value) is int and 0 <= value < 1 << 63 else None
+
+
+def web(value: object) -> str:
+    """An address on the web; what points into the export's own folder is none."""
+    url = said(value)
+    return url if url.startswith(("https://", "http://")) else ""
+
+
+def records(value: object) -> list[dict[str, Any]]:
+    """The objects in a list, whatever else is in it or stands in its place."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def instant(value: object, zone: tzinfo | None) -> datetime | None:
+    """A time in ISO 8601 as UTC; one without an offset is in this zone."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return at and (at if at.tzinfo else at.replace(tzinfo=zone or UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def since_epoch(seconds: int, micros: int = 0) -> datetime | None:
+    """A time as UTC, exact to the microsecond; None outside the calendar."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=micros)
+    except OverflowError:
+        return None
+
+
+def dropping_empty(**given: Any) -> dict[str, Any]:
+    """Metadata without what says nothing."""
+    return {name: value for name, value in given.items() if value not in (None, "", [], {}, False)}

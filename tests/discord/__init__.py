@@ -1,0 +1,1 @@
+"""Discord: its dialect, its gateway, its simulator."""

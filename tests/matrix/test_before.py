@@ -1,0 +1,223 @@
+"""What was said before, the room with a person, and who we are: asked of a real homeserver."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.matrix.conftest import Bot, People, account_of
+from tests.matrix.homeserver import Homeserver
+from threadline.adapters.matrix import Matrix
+from threadline.core.adapters import Account, Identity, Past
+from threadline.core.deliveries import Failure
+from threadline.core.model import Attachment, ConversationRef, Event, InboundMessage, Kind
+from threadline.core.wire import ApiCall, ApiResponse, Refused
+
+
+async def past(bot: Bot, ref: ConversationRef, before: str | None = None) -> list[Past]:
+    """All pages, newest first."""
+    call: ApiCall | None = bot.dialect.history(ref, before)
+    pages: list[Past] = []
+    while call is not None:
+        page = bot.dialect.read_history(ref, call, await bot.call(call))
+        assert isinstance(page, Past), page
+        pages.append(page)
+        call = page.older
+    return pages
+
+
+def in_order(pages: list[Past]) -> list[InboundMessage]:
+    """Everything, oldest first."""
+    return [one for page in reversed(pages) for one in page.messages]
+
+
+async def opened(bot: Bot, address: str) -> Any:
+    """The room with a person, and how many calls it took."""
+    step: Any = bot.dialect.open_direct(address, "key")
+    calls = 0
+    while isinstance(step, ApiCall):
+        step, calls = bot.dialect.read_direct(address, step, await bot.call(step)), calls + 1
+    return step, calls
+
+
+@pytest.mark.acceptance("F12")
+async def test_a_room_and_its_threads_each_have_their_own_past(people: People, bot: Bot) -> None:
+    ada = await people("ada")
+    await ada.client.set_displayname("Ada")
+    room = await ada.room(bot.user)
+    place = ConversationRef("matrix", bot.user, room, kind=Kind.ROOM)
+    said = [await ada.says(room, f"n{number}") for number in range(4)]
+    edit = await ada.says(room, "n1!", edits=said[1])
+    inside = [await ada.says(room, f"t{number}", thread=said[0]) for number in range(2)]
+    inside_edit = await ada.says(room, "t1!", edits=inside[1])
+    thumb = await ada.reacts(room, inside[0], "+1")
+    root_thumb = await ada.reacts(room, said[0], "+1")
+    await ada.redacts(room, said[3])
+    await bot.hears(root_thumb)
+
+    pages = await past(bot, place)
+    messages = {one.message_id: one for one in in_order(pages)}
+    [thread] = {child for page in pages for child in page.children}
+    below = in_order(await past(bot, thread))
+
+    assert [one for one in messages if one in {*said, edit, root_thumb}] == [
+        *said[:3],
+        edit,
+        root_thumb,
+    ]
+    assert messages[f"delete:{said[3]}"].event is Event.DELETE
+    assert not {*inside, inside_edit, thumb} & messages.keys()
+    assert messages[said[0]].actor.name == "Ada"
+    assert thread == ConversationRef("matrix", bot.user, said[0], parent_conversation_id=room)
+    assert [one.message_id for one in below] == [*inside, inside_edit, thumb]
+    assert {one.conversation for one in below} == {thread}
+
+
+@pytest.mark.case("B117")
+async def test_a_long_past_comes_page_by_page_to_its_very_beginning(
+    people: People, bot: Bot
+) -> None:
+    """Pages of a hundred; the homeserver's own count of events is the judge."""
+    ada = await people("ada")
+    room = await ada.room(bot.user)
+    for number in range(104):
+        await ada.says(room, f"n{number}")
+    await bot.hears()
+    place = ConversationRef("matrix", bot.user, room)
+
+    pages = await past(bot, place)
+    messages = in_order(pages)
+    older = in_order(await past(bot, place, messages[-10].message_id))
+
+    texts = [one.text for one in messages if one.event is Event.MESSAGE]
+    assert texts == ada.server.bodies(ada.token, room) == [f"n{number}" for number in range(104)]
+    assert len(pages) > 1
+    assert [one.message_id for one in older] == [one.message_id for one in messages[:-10]]
+
+
+async def test_a_room_we_are_not_in_has_no_past_for_us(people: People, bot: Bot) -> None:
+    ada = await people("ada")
+    ref = ConversationRef("matrix", bot.user, await ada.room())
+
+    call = bot.dialect.history(ref)
+    read = bot.dialect.read_history(ref, call, await bot.call(call))
+
+    assert isinstance(read, Refused)
+    assert read.failure is Failure.PERMANENT
+
+
+@pytest.mark.acceptance("H2")
+async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> None:
+    ada = await people("ada")
+
+    first, _ = await opened(bot, ada.user)
+    again, calls = await opened(bot, ada.user)
+    await ada.enters(first.conversation_id)
+    said = await ada.says(first.conversation_id, "Hello bot")
+    heard = {one.message_id: one for one in await bot.hears(said)}
+
+    assert first == again == heard[said].conversation
+    assert (first.kind, heard[said].conversation.kind) == (Kind.DM, Kind.DM)
+    assert calls == 2
+
+
+async def test_an_opening_whose_answer_got_lost_makes_no_second_room(
+    people: People, bot: Bot
+) -> None:
+    """The homeserver made the room, and we never heard which one."""
+    ada = await people("ada")
+    lost: Any = bot.dialect.open_direct(ada.user, "key")
+    while lost.method != "POST":
+        lost = bot.dialect.read_direct(ada.user, lost, await bot.call(lost))
+    made = json.loads((await bot.call(lost)).body)["room_id"]
+
+    found, _ = await opened(bot, ada.user)
+
+    assert found.conversation_id == made
+
+
+async def test_a_person_who_left_is_invited_into_the_same_room_again(
+    people: People, bot: Bot
+) -> None:
+    ada = await people("ada")
+    first, _ = await opened(bot, ada.user)
+    await ada.enters(first.conversation_id)
+    await ada.client.leave_room(first.conversation_id)
+
+    again, _ = await opened(bot, ada.user)
+
+    assert again == first
+    await ada.enters(first.conversation_id)
+
+
+async def test_the_room_a_person_opened_with_us_is_the_one_that_is_used(
+    people: People, bot: Bot
+) -> None:
+    ada = await people("ada")
+    room = await ada.room(bot.user, direct=True)
+    await bot.hears(await ada.says(room, "Hi"))
+
+    found, calls = await opened(bot, ada.user)
+
+    assert (found.conversation_id, calls) == (room, 2)
+
+
+async def test_nobody_can_be_opened_who_is_no_person(bot: Bot) -> None:
+    for address in ("ada", "@ada", "!room:localhost", "@a b:hs", "@" + "a" * 300 + ":hs", ""):
+        step, _ = await opened(bot, address)
+        assert isinstance(step, Refused)
+    unknown, _ = await opened(bot, "@nobody:does-not-exist.example")
+    assert not isinstance(unknown, ApiCall)
+
+
+async def test_connecting_asks_the_homeserver_who_we_are(
+    synapse: Homeserver, people: People, bot: Bot
+) -> None:
+    ada = await people("ada")
+    await ada.client.set_displayname("Ada of the lab")
+
+    async def who(api: str, token: str) -> Any:
+        account = account_of(synapse, "-", token, api=api)
+        step: Any = Matrix(account).check()
+        while isinstance(step, ApiCall):
+            step = Matrix(account).read_check(step, await bot.call(step))
+        return step
+
+    known = await who(synapse.url + "/", ada.token)
+    nobody = await who(synapse.url, "syt_wrong")
+
+    assert isinstance(known, Identity)
+    assert (known.account_id, known.actor.name) == (ada.user, "Ada of the lab")
+    assert known.actor.is_self
+    assert (nobody.failure, nobody.reason[:15]) == (Failure.AUTH, "M_UNKNOWN_TOKEN")
+    assert Matrix(account_of(synapse, "-", "")).listens()
+    pushed = Account(
+        scope_id="default", provider="matrix", account_id="-", credentials={"hs_token": "x"}
+    )
+    assert not Matrix(pushed).listens()
+    assert Matrix(pushed).webhook("https://line.example/v1/webhooks/matrix/x") is None
+
+
+@pytest.mark.parametrize(
+    "address", ["mxc://../../etc", "https://evil.example/a", "mxc://hs/a/b", ""]
+)
+def test_what_is_no_media_address_reaches_nothing(address: str) -> None:
+    dialect = Matrix(Account(scope_id="default", provider="matrix", account_id="@a:hs"))
+
+    call = dialect.file(Attachment(id=address, url=address))
+
+    assert call.url.endswith("/_matrix/client/v1/media/download/-/-")
+
+
+def test_a_homeserver_older_than_authenticated_media_is_asked_in_the_old_way() -> None:
+    dialect = Matrix(Account(scope_id="default", provider="matrix", account_id="@a:hs"))
+    file = Attachment(id="mxc://hs.example/m1")
+    unknown = ApiResponse(status=404, body=b'{"errcode":"M_UNRECOGNIZED"}')
+
+    older = dialect.read_file(file, dialect.file(file), unknown)
+
+    assert isinstance(older, ApiCall)
+    assert older.url.endswith("/_matrix/media/v3/download/hs.example/m1")
+    assert isinstance(dialect.read_file(file, older, unknown), Refused)

@@ -31,19 +31,36 @@ ADAPTER = AdapterCaller("default", "chat", "A1")
 SIMULATOR = Path(__file__).with_name("simulator.py")
 
 
-class Platform:
-    """The simulator's side, as a test sees it."""
+class Program:
+    """The simulator, running. It is one platform after the other: starting it takes longer than
+    most tests."""
 
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "platform.log"
-        self.log.touch()
+    def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(SIMULATOR), str(self.log), SECRET],
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, str(SIMULATOR), SECRET], stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.url = f"http://127.0.0.1:{self.process.stdout.readline().strip()}"
+
+    def kill(self) -> None:
+        """End it, for good."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Platform:
+    """The simulator's side, as a test sees it."""
+
+    def __init__(self, program: Program, folder: Path) -> None:
+        self.program = program
+        self.url = program.url
+        log = folder / "platform.log"
+        log.touch()
+        httpx.post(
+            f"{self.url}/begin", json={"log": str(log)}, timeout=90, trust_env=False, verify=False
+        ).raise_for_status()
         self._client = httpx.Client(base_url=self.url, timeout=90, trust_env=False, verify=False)
 
     def fault(self, fault: str, **facts: Any) -> None:
@@ -69,19 +86,31 @@ class Platform:
         """How often it was asked to say something."""
         return len(self.entries("call"))
 
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.program.kill()
+
     def close(self) -> None:
-        """End it."""
+        """Let go of it."""
         self._client.close()
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[list[Program]]:
+    """The simulators that ran in this process; the last one may be running."""
+    found: list[Program] = []
+    yield found
+    for one in found:
+        if one.process.poll() is None:
+            one.kill()
 
 
 @pytest.fixture
-def platform(tmp_path: Path) -> Iterator[Platform]:
+def platform(programs: list[Program], tmp_path: Path) -> Iterator[Platform]:
     """A platform of one's own."""
-    made = Platform(tmp_path)
+    if not programs or programs[-1].process.poll() is not None:
+        programs.append(Program())
+    made = Platform(programs[-1], tmp_path)
     yield made
     made.close()
 

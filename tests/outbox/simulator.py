@@ -1,8 +1,9 @@
 """A chat platform behind an out-of-process adapter, as a program: it counts what really happened.
 
-`python simulator.py LOG SECRET` prints its port. What was said is written to LOG and synced before
-anything is answered, so that its count survives whatever happens to us or to it. It checks every
-signature, and makes trouble on command: `POST /faults {"fault": …, "times": 1}`.
+`python simulator.py SECRET` prints its port; `POST /begin {"log": LOG}` makes it a new platform for
+the connections that come after it. What was said is written to LOG and synced before anything is
+answered, so that its count survives whatever happens to us or to it. It checks every signature, and
+makes trouble on command: `POST /faults {"fault": …, "times": 1}`.
 
 | fault | what it does |
 |---|---|
@@ -97,7 +98,13 @@ class Handler(BaseHTTPRequestHandler):
     """The adapter's routes, and the test's own."""
 
     protocol_version = "HTTP/1.1"
-    platform: Platform
+    newest: Platform
+    secret: str
+
+    def setup(self) -> None:
+        """A connection stays with the platform it was made to."""
+        super().setup()
+        self.platform = self.newest
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing on the terminal."""
@@ -112,6 +119,9 @@ class Handler(BaseHTTPRequestHandler):
         """A signed call, or a word of the test."""
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         match self.path:
+            case "/begin":
+                Handler.newest = Platform(Path(json.loads(raw)["log"]), self.secret)
+                self.answer(200, {})
             case "/faults":
                 self.platform.faults.append({"times": 1} | json.loads(raw))
                 self.answer(200, {})
@@ -211,8 +221,8 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve until killed."""
-    Handler.platform = Platform(Path(sys.argv[1]), sys.argv[2])
-    Path(sys.argv[1]).touch()
+    Handler.secret = sys.argv[1]
+    Handler.newest = Platform(Path(os.devnull), Handler.secret)
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     sys.stdout.write(f"{server.server_address[1]}\n")

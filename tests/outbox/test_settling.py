@@ -387,8 +387,7 @@ async def test_a_callback_where_nobody_listens_costs_attempts_and_no_doubt(
     """No byte left, so it is tried again until attempts or age end it."""
     line = await furnished(Threadline(store, allow_private=True), platform)
     sent = await line.outbound.publish(ROOM, "agent", "Hello?")
-    platform.process.kill()
-    platform.process.wait()
+    platform.kill()
     seen = set()
 
     for _ in range(40):

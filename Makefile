@@ -9,6 +9,9 @@ SYNAPSE := .synapse
 HOMESERVER := $(SYNAPSE)/.ready
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 
+# The tests start hundreds of processes; each would compile all of the program anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format lint types docs pictures bench crash sabotage fuzz acceptance cases lock
 

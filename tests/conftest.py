@@ -1,14 +1,21 @@
 """Real stores for every test: an empty SQLite file, an empty database on a real PostgreSQL 18.
 
 Each test process starts one server at its first PostgreSQL test. A database is cloned from a
-template whose tables were made by the store itself, so an empty one costs some 30 ms.
+template whose tables were made by the store itself, and lent to one test after the other: it is
+emptied in between, which costs a fiftieth of a new one. One whose tables a test has changed is
+thrown away, and so is one that was lent often, lest it differ from a new one by its dead rows.
+
+Where the machine has room in memory, stores lie there: they sync as ever, and nobody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import shutil
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -28,6 +35,38 @@ T = TypeVar("T")
 
 KEY = bytes(range(32))
 TEMPLATE = "threadline_template"
+CLEANER = "cleaner"
+MEMORY = Path("/dev/shm")
+ROOM = 3 << 30
+LENT_AT_MOST = 50
+
+# Everything of a database that is not rows: its relations with their columns, constraints,
+# triggers, functions and settings. Objects made later have other numbers, also under old names.
+SHAPE = """
+select md5(concat_ws(';',
+    (select string_agg(concat_ws(',', oid, relname, relkind, relpersistence, reloptions), ';'
+        order by oid) from pg_class where oid >= 16384),
+    (select string_agg(concat_ws(',', attrelid, attnum, attname, atttypid, attnotnull), ';'
+        order by attrelid, attnum) from pg_attribute where attrelid >= 16384),
+    (select string_agg(concat_ws(',', oid, convalidated), ';' order by oid)
+        from pg_constraint where oid >= 16384),
+    (select string_agg(concat_ws(',', oid, tgenabled), ';' order by oid)
+        from pg_trigger where oid >= 16384),
+    (select string_agg(oid::text, ';' order by oid) from pg_proc where oid >= 16384),
+    (select string_agg(oid::text, ';' order by oid) from pg_namespace where oid >= 16384),
+    (select string_agg(setconfig::text, ';' order by setrole) from pg_db_role_setting
+        where setdatabase = (select oid from pg_database where datname = current_database()))))
+"""
+TABLES = """
+select format('delete from %I.%I', relnamespace::regnamespace, relname) from pg_class
+where relkind = 'r' and oid >= 16384 and relnamespace <> 'pg_toast'::regnamespace
+"""
+META = "select format('insert into meta values (%L, %L)', name, value) from meta"
+OTHERS = """
+select pg_terminate_backend(pid, 60000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+"""
+
 Store = SqliteStore | PostgresStore
 OpenStore = Callable[..., Awaitable[list[PostgresStore]]]
 
@@ -38,6 +77,9 @@ class Databases:
     def __init__(self, server: PostgresServer) -> None:
         self.server = server
         self._numbers = itertools.count(1)
+        self._clean: list[str] = []
+        self._lent: Counter[str] = Counter()
+        self._cleaners: dict[str, asyncpg.Connection] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -58,6 +100,9 @@ class Databases:
         await (await open_postgres(url, KEY)).close()
         connection = await asyncpg.connect(url)
         await connection.execute("delete from meta where name = 'key'")
+        self._shape = await connection.fetchval(SHAPE)
+        steps = await connection.fetch(f"{TABLES} union all {META}")
+        self._empty = ";".join(step for (step,) in steps)
         await connection.close()
 
     def make(self, template: str = TEMPLATE) -> str:
@@ -68,14 +113,56 @@ class Databases:
 
     def drop(self, name: str) -> None:
         """Remove a database, whoever is still connected."""
+        if cleaner := self._cleaners.pop(name, None):
+            self.wait(cleaner.close())
         self.wait(self._admin.execute(f"drop database {name} with (force)"))
 
+    def lend(self) -> str:
+        """The name of a database that is as a new one."""
+        name = self._clean.pop() if self._clean else self.make()
+        self._lent[name] += 1
+        return name
+
+    def take_back(self, name: str) -> None:
+        """Make a database that was lent as new, or throw it away."""
+        if self._lent[name] < LENT_AT_MOST and self.wait(self._emptied(name)):
+            self._clean.append(name)
+        else:
+            self.drop(name)
+
+    async def _emptied(self, name: str) -> bool:
+        """Whether only its rows were a test's, and are gone. The connection is kept for the next
+        time: a new one costs more than all the rest."""
+        cleaner = self._cleaners.get(name)
+        if cleaner is None or cleaner.is_closed():
+            about = {"application_name": CLEANER}
+            cleaner = await asyncpg.connect(self.server.url(name), server_settings=about)
+            self._cleaners[name] = cleaner
+        await cleaner.execute(OTHERS)
+        if await cleaner.fetchval(SHAPE) != self._shape:
+            await self._cleaners.pop(name).close()
+            return False
+        await cleaner.execute(self._empty)
+        return True
+
     def close(self) -> None:
-        """End the connection and the loop."""
-        self.wait(self._admin.close())
+        """End the connections and the loop."""
+        for connection in (self._admin, *self._cleaners.values()):
+            self.wait(connection.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def roomy() -> bool:
+    """Whether there is a folder in memory with room for what the tests write."""
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
+
+
+def pytest_configure() -> None:
+    """Every `tmp_path` is in memory where there is room."""
+    if roomy():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,7 +178,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def databases() -> Iterator[Databases]:
     """This process's PostgreSQL server, and databases on it."""
-    with postgres_server() as server:
+    with postgres_server(parent=MEMORY if roomy() else None) as server:
         made = Databases(server)
         yield made
         made.close()
@@ -118,9 +205,9 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture
 def postgres_url(databases: Databases) -> Iterator[str]:
     """An empty PostgreSQL store."""
-    name = databases.make()
+    name = databases.lend()
     yield databases.server.url(name)
-    databases.drop(name)
+    databases.take_back(name)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -44,7 +44,7 @@ FILES = {
 }
 
 # Commands that end when they are stopped.
-GOES_ON = {"serve", "attach"}
+GOES_ON = {"serve", "attach", "simulate"}
 STOPPED = (0, -signal.SIGTERM)
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)

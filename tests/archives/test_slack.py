@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.archives.conftest import Held, ReadAll, Rows, read_held, said
 from threadline.archives.slack import SlackExport
-from threadline.archives.slack_text import plain
 from threadline.core.archive import Ended, Item, Place, Tally
 from threadline.core.errors import ArchiveError
 from threadline.core.model import Direction, Event, InboundMessage, Kind
+from threadline.core.slack import plain
 
 FILES = ["slack-export-hfaran-1.zip", "slack-export-made-2.zip"]
 CHANNELS = [{"id": "C1", "name": "ops", "topic": {"value": "A &amp; B"}}]

@@ -28,7 +28,8 @@ from threadline.adapters.discord import Discord
 from threadline.adapters.discord_text import key_in, nonce
 from threadline.core.adapters import Capabilities
 from threadline.core.ids import public
-from threadline.core.model import Actor, Direction, Event, Kind
+from threadline.core.model import Actor, Direction, Event, Kind, Participant
+from threadline.core.rules import speaking
 
 RECORDED = json.loads((WEBHOOKS / "webhook-discord-vercel-basic.json").read_text())
 
@@ -148,9 +149,40 @@ def test_mentions_become_names_and_ours_is_no_handle() -> None:
     users = [{"id": "900", "username": "simbot"}, {"id": "102", "username": "bob"}]
     heard = said(content="<@900> ask <@!102>, <#800> <:wave:55> <@&77>", mentions=users)
 
-    assert heard.text == "simbot ask @bob, <#800> :wave: <@&77>"
+    assert heard.text == "simbot, ask @bob, <#800> :wave: <@&77>"
     assert heard.mentions == ("102",)
     assert heard.metadata["written"] == "<@900> ask <@!102>, <#800> <:wave:55> <@&77>"
+
+
+@pytest.mark.parametrize(
+    ("handle", "content", "route"),
+    [
+        ("simbot", "<@900> help", "explicit"),
+        ("simbot", "<@!900>: help", "explicit"),
+        ("coder", "<@900> help", None),
+        ("coder", "<@900> let @coder help", "explicit"),
+        ("coder", "please <@900>", None),
+        ("coder", "<@102> help", "no_match"),
+    ],
+)
+def test_mentioning_us_finds_the_session_of_that_name_and_silences_no_other(
+    handle: str, content: str, route: str | None
+) -> None:
+    """In a group of sessions a mention of a stranger is for the stranger; ours is not."""
+    users = [{"id": "900", "username": "simbot"}, {"id": "102", "username": "bob"}]
+    named = [one for one in users if one["id"] in content]
+    message = said(content=content, mentions=named)
+    seat = Participant(1, handle, 7)
+    scene = speaking.Scene(
+        message=message,
+        named=speaking.named(message),
+        find=lambda name: seat if name == handle else None,
+        seats=lambda session: (),
+        grouped=True,
+        default_handle=handle,
+    )
+
+    assert speaking.route(scene).step == (route or "default")
 
 
 def test_files_are_data_with_the_link_as_it_stands() -> None:
@@ -290,7 +322,7 @@ def test_recorded_events_are_heard() -> None:
     assert heard["gatewayThreadCreate"].skipped == ("thread_create",)
     assert len(messages) == 12
     assert len({it.message_id for it in messages.values() if it.event is Event.MESSAGE}) == 8
-    assert messages["gatewayMention"].text == "Chat SDK Demo Hey"
+    assert messages["gatewayMention"].text == "Chat SDK Demo, Hey"
     assert messages["gatewayMention"].conversation.kind is Kind.ROOM
     assert messages["gatewaySubscribedMessage"].thread_root == "1457536551830421524"
     assert messages["gatewayBotWelcome"].direction is Direction.OUTBOUND

@@ -429,6 +429,14 @@ def test_without_a_real_public_key_nothing_is_verified(key: str) -> None:
     assert not dialect.verify(signed(PING))
 
 
+def test_a_key_under_which_anything_verifies_is_a_placeholder() -> None:
+    """The neutral point of the curve: its signature of every message is known to everybody."""
+    neutral = "01" + "00" * 31
+    dialect = Discord(replace(ACCOUNT, settings={**ACCOUNT.settings, "public_key": neutral}))
+
+    assert not dialect.verify(signed(PING, x_signature_ed25519=neutral + "00" * 32))
+
+
 @given(st.binary(max_size=80), st.text(max_size=12), st.text(max_size=130))
 def test_no_bytes_and_no_headers_are_taken_for_a_signature(
     raw: bytes, stamp: str, signature: str

@@ -8,17 +8,17 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-from tests.http.conftest import SECONDS, Served, Site, message, problem
+from tests.http.conftest import SECONDS, Served, Site, application, message, problem
 from threadline import Threadline
 from threadline.entrypoints.http.limits import BODY_BYTES
-from threadline.entrypoints.http.server import Server, ServerSettings, listening, make_app
+from threadline.entrypoints.http.server import Server, ServerSettings, listening
 
 DEAF = 100
 GIB = 1 << 30
@@ -28,10 +28,11 @@ GIB = 1 << 30
 async def serving(line: Threadline, **settings: float) -> AsyncIterator[Site]:
     """A server with its own patience."""
     where = ServerSettings(port=0, **settings)  # type: ignore[arg-type]
-    with listening(where) as sock:
+    with ExitStack() as stack:
+        sock = stack.enter_context(listening(where))
         where = ServerSettings(port=sock.getsockname()[1], **settings)  # type: ignore[arg-type]
         started = asyncio.Event()
-        app = make_app(line, settings=where)
+        app = stack.enter_context(application(line, settings=where))
         server = Server(app, where, started.set)
         running = asyncio.create_task(server._serve([sock]))
         await asyncio.wait_for(started.wait(), SECONDS)

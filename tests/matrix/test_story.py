@@ -44,8 +44,8 @@ class Line:
     def work(self, *, listening: bool = True) -> None:
         """Listen and send, or only send."""
         self._stopping.clear()
-        for loop in (self.tl.outbox, *([self.tl.listeners] if listening else [])):
-            self._tasks.append(asyncio.create_task(loop.run(self._stopping)))
+        runs = [self.tl.outbox.run, *([self.tl.listeners.run] if listening else [])]
+        self._tasks += [asyncio.create_task(run(self._stopping)) for run in runs]
 
     async def rest(self) -> None:
         """Stop listening and sending."""

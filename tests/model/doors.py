@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ import httpx
 import msgspec
 
 from tests.conftest import Store
+from tests.http.conftest import application
 from tests.model.machine import LIMITS
 from threadline import Threadline
 from threadline.core import errors
@@ -25,7 +27,7 @@ from threadline.core.recording import Taken
 from threadline.core.rules.binding import KEEP
 from threadline.entrypoints.http.conversations import conversation_of, transcript_of
 from threadline.entrypoints.http.members import backfill_of
-from threadline.entrypoints.http.server import Server, ServerSettings, listening, make_app
+from threadline.entrypoints.http.server import Server, ServerSettings, listening
 from threadline.entrypoints.shapes import handed_of, plain
 from threadline.flows.replay import Gap, Handed
 
@@ -61,16 +63,17 @@ class Door:
 
     def __init__(self, store: Store) -> None:
         self.flows = Threadline(store, LIMITS)
-        self._listening = listening(ServerSettings(port=0))
+        self._stack = ExitStack()
         self._clients: list[httpx.AsyncClient] = []
 
     async def open(self) -> None:
         """Begin to serve."""
-        sock = self._listening.__enter__()
+        sock = self._stack.enter_context(listening(ServerSettings(port=0)))
         settings = ServerSettings(port=sock.getsockname()[1])
         started = asyncio.Event()
         self.url = settings.url
-        self._server = Server(make_app(self.flows, settings=settings), settings, started.set)
+        app = self._stack.enter_context(application(self.flows, settings=settings))
+        self._server = Server(app, settings, started.set)
         self._serving = asyncio.create_task(self._server._serve([sock]))
         await started.wait()
 
@@ -80,13 +83,15 @@ class Door:
             await client.aclose()
         self._server.should_exit = True
         await self._serving
-        self._listening.__exit__(None, None, None)
+        self._stack.close()
 
     async def client(self, scope: str, kind: str, **about: Any) -> httpx.AsyncClient:
         """A client with a token of its own."""
         made = await self.flows.tokens.create(kind, scope=scope, caller=Controller(None), **about)
         bearer = {"Authorization": f"Bearer {made.token}"}
-        self._clients.append(httpx.AsyncClient(base_url=self.url, headers=bearer, timeout=60))
+        self._clients.append(
+            httpx.AsyncClient(base_url=self.url, headers=bearer, timeout=60, verify=False)
+        )
         return self._clients[-1]
 
     async def enter(self, scope: str) -> Subject:

@@ -62,7 +62,7 @@ def test_an_address_hears_its_own_and_counts_the_others() -> None:
 @pytest.mark.case("B007")
 def test_a_user_id_and_a_phone_are_one_person() -> None:
     [hidden] = hear(fields(From="whatsapp:US.1349")).messages
-    [named] = hear(fields(ExternalUserId="US.1349")).messages
+    [named] = hear(fields(ExternalUserIdentifier="US.1349")).messages
 
     assert hidden.conversation.conversation_id == "whatsapp:US.1349"
     assert [it.conversation_id for it in hidden.same_as] == [ANN]

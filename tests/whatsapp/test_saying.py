@@ -82,7 +82,7 @@ def test_whatsapps_signs_never_make_a_text_longer(text: str) -> None:
 
 
 def test_code_stays_as_it_is() -> None:
-    assert whatsapp_text("```py\n**x**\n```\n__y__") == "```\n**x**\n```\n*y*"
+    assert whatsapp_text("```py\n**x**\n```\n**y** __z__") == "```\n**x**\n```\n*y* __z__"
 
 
 def test_proof_is_the_id_that_statuses_and_replies_name() -> None:
@@ -90,6 +90,17 @@ def test_proof_is_the_id_that_statuses_and_replies_name() -> None:
     given = {"contacts": [{"wa_id": "1"}], "messages": [{"id": "wamid.OUT1"}]}
 
     assert number().read(call, answer(200, given)) == Sent(message_id="wamid.OUT1")
+
+
+def test_a_phone_dialled_in_another_form_is_the_one_whatsapp_names() -> None:
+    call = number().render(outbound(to="5511987654321"))
+    named = {"contacts": [{"wa_id": "551187654321"}], "messages": [{"id": "wamid.O"}]}
+
+    found = number().read(call, answer(200, named))
+
+    assert isinstance(found, Sent)
+    assert found.conversation is not None
+    assert found.conversation.conversation_id == "551187654321"
 
 
 CODES = [

@@ -78,7 +78,8 @@ def text_of(entry: dict[str, Any], me: str) -> str:
     """What was written; where nothing was, what was passed on, or what the cards say.
 
     Mentions of people become their names. A mention of ourselves loses its sign: it names the
-    account, not one of the sessions behind it, so it must not look like the handle of a session.
+    account, and where none of the sessions behind it is called so it is to mean nobody else. At
+    the beginning it is an address (`simbot, help`), which finds the session of that name.
     """
     text = said(entry.get("content"))
     holder = entry
@@ -95,7 +96,9 @@ def text_of(entry: dict[str, Any], me: str) -> str:
             names[user_id] = name if user_id == me else f"@{name}"
 
     def read(found: re.Match[str]) -> str:
-        return found[2] or names.get(found[1], found[0])
+        name = found[2] or names.get(found[1], found[0])
+        opens = found[1] == me and not text[: found.start()].strip()
+        return name if not opens or text[found.end() :].startswith((",", ":")) else f"{name},"
 
     return _TAG.sub(read, text)
 

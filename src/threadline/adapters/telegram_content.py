@@ -173,9 +173,13 @@ def chat(given: Json, signature: str = "") -> Actor | None:
     return Actor(name, signature or line(given, "title") or line(given, "username"))
 
 
-def text_of(message: Json) -> str:
-    """Its words or its caption, as typed; else words for content that has none and is no file."""
-    said = words(message, "text") or words(message, "caption")
+def text_of(message: Json, username: str) -> str:
+    """Its words or its caption, as typed; else words for content that has none and is no file.
+
+    A mention of the bot that hears it (its folded `username`) loses its sign: it names the account,
+    and none of the sessions that speak there.
+    """
+    said = words({"text": _unsigned(message, username)}, "text")
     if said:
         return said
     for kind in OTHERS:
@@ -184,6 +188,21 @@ def text_of(message: Json) -> str:
             return f"[{kind.replace('_', ' ')}{' ' if about else ''}{about}]"
     emoji = line(message, "sticker", "emoji")
     return f"[sticker {emoji}]" if emoji else ""
+
+
+def _unsigned(message: Json, username: str) -> str:
+    text = (words(message, "text") and message["text"]) or at(message, "caption")
+    if not isinstance(text, str) or not username:
+        return text if isinstance(text, str) else ""
+    own = [
+        2 * one["offset"]
+        for kind, marks, one in entities(message)
+        if kind == "mention" and marks.casefold() == f"@{username}"
+    ]
+    units = text.encode("utf-16-le", "surrogatepass")
+    for offset in sorted(own, reverse=True):
+        units = units[:offset] + units[offset + 2 :]
+    return units.decode("utf-16-le", "surrogatepass")
 
 
 def _about(kind: str, given: Json) -> str:

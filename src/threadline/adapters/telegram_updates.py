@@ -122,7 +122,7 @@ class Updates:
         return MALFORMED if said is None else [said]
 
     def _said(self, place: Place, given: Json, number: str) -> InboundMessage | None:
-        actor, text, files = self._actor(given), text_of(given), attachments(given)
+        actor, text, files = self._actor(given), text_of(given, self._username), attachments(given)
         if actor is None or not (text or files):
             return None
         kind = Kind.DM if line(given, "chat", "type") == "private" else Kind.ROOM
@@ -284,12 +284,12 @@ class Updates:
         assert actor is not None, "its place has an id"
         return [
             InboundMessage(
-                conversation=old.ref(self.account, Kind.ROOM),
+                conversation=new.ref(self.account, Kind.ROOM),
                 text="This group became a supergroup.",
                 actor=actor,
                 message_id=f"moved:{old.chat}:{new.chat}",
                 event=Event.NOTICE,
-                same_as=(new.ref(self.account, Kind.ROOM),),
+                same_as=(old.ref(self.account, Kind.ROOM),),
                 sent_at=moment(given, "date"),
             )
         ]

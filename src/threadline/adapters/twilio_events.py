@@ -117,7 +117,8 @@ def _others(fields: Mapping[str, str], sender: str, places: Places) -> tuple[Con
     """The sender's other address: its phone where a user id wrote, or its user id."""
     if not sender.startswith(WHATSAPP):
         return ()
-    phone, user = fields.get("WaId", ""), fields.get("ExternalUserId", "")
+    phone = fields.get("WaId", "")
+    user = fields.get("ExternalUserIdentifier", "").removeprefix(WHATSAPP)
     found = []
     if phone.isascii() and phone.isdecimal() and len(phone) <= 20:
         found.append(f"{WHATSAPP}+{phone}")

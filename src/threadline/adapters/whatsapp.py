@@ -102,11 +102,13 @@ class WhatsApp:
         }
         if message.reply_to:
             body["context"] = {"message_id": message.reply_to}
-        return self._call("POST", f"{quote(self._account.account_id)}/messages", body, message.key)
+        place = f"{quote(self._account.account_id)}/messages"
+        return replace(self._call("POST", place, body, message.key), message=message)
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal by Meta's code, or doubt, which a status settles."""
-        return sent(answer)
+        to = call.message.conversation.conversation_id if call.message is not None else ""
+        return sent(answer, self._places, to)
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that asks where the bytes of a file are; the address holds for minutes."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from threadline.adapters.whatsapp_places import PHONE, Places
 from threadline.core.deliveries import Failure
 from threadline.core.wire import ApiResponse, Bucket, Doubt, Refused, Sent
 
@@ -49,8 +50,12 @@ def parsed(body: bytes) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def sent(answer: ApiResponse) -> Sent | Refused | Doubt:
-    """What an answer to a message means. Total."""
+def sent(answer: ApiResponse, places: Places, to: str) -> Sent | Refused | Doubt:
+    """What an answer to a message to an address means. Total.
+
+    Where a phone was dialled in another form than WhatsApp writes it, the answer says which one
+    it is, and by that one the person will write.
+    """
     said = parsed(answer.body)
     refused = refusal(said, answer)
     if refused is not None:
@@ -59,6 +64,16 @@ def sent(answer: ApiResponse) -> Sent | Refused | Doubt:
     first = messages[0] if isinstance(messages, list) and messages else None
     found = first.get("id") if isinstance(first, dict) else None
     if isinstance(found, str) and found.isprintable() and 0 < len(found) <= MAX_ID:
+        contacts = said.get("contacts")
+        contact = contacts[0] if isinstance(contacts, list) and contacts else None
+        phone = contact.get("wa_id") if isinstance(contact, dict) else None
+        if (
+            isinstance(phone, str)
+            and phone != to
+            and PHONE.fullmatch(to)
+            and PHONE.fullmatch(phone)
+        ):
+            return Sent(message_id=found, conversation=places.ref(phone))
         return Sent(message_id=found)
     return Doubt(reason="WhatsApp took it and gave no message id.")
 

@@ -10,7 +10,7 @@ import re
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.S)
 _LANGUAGE = re.compile(r"\A```[\w+#.-]+\n")
 _HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]*?\S)[ \t]*#*[ \t]*$", re.M)
-_BOLD = re.compile(r"(\*\*|__)(?=[^\s*_])([^\n]*?[^\s])\1(?![\w*_])")
+_BOLD = re.compile(r"\*\*(?=[^\s*])([^\n]*?\S)\*\*(?![\w*])")
 _STRUCK = re.compile(r"~~(?=\S)([^\n~]*?\S)~~")
 _LINK = re.compile(r"!?\[([^\]\n]+)\]\((https?://[^\s()]+)\)")
 
@@ -31,7 +31,7 @@ def whatsapp_text(text: str) -> str:
 
 def _words(text: str) -> str:
     text = _LINK.sub(_link, text)
-    text = _BOLD.sub(r"*\2*", text)
+    text = _BOLD.sub(r"*\1*", text)
     text = _STRUCK.sub(r"~\1~", text)
     return _HEADING.sub(_heading, text)
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from threadline.archives.documents import Document, Recent
-from threadline.archives.slack_text import cards, plain
 from threadline.core.archive import Account, Ended, Item, Options, Place, Source, Tally, broken
 from threadline.core.model import (
     Actor,
@@ -26,17 +24,19 @@ from threadline.core.model import (
     InboundMessage,
     Kind,
 )
-from threadline.core.values import (
-    clean,
-    dropping_empty,
-    file_name,
-    ident,
-    records,
-    said,
-    since_epoch,
-    size,
-    web,
+from threadline.core.slack import (
+    MEMBERS,
+    MESSAGES,
+    SLACKBOT,
+    at,
+    attachment,
+    called,
+    cards,
+    order,
+    plain,
+    stamp,
 )
+from threadline.core.values import clean, dropping_empty, ident, records, said, size
 
 LISTS = {
     "channels.json": Kind.ROOM,
@@ -44,23 +44,9 @@ LISTS = {
     "mpims.json": Kind.ROOM,
     "dms.json": Kind.DM,
 }
-MESSAGES = frozenset(
-    {
-        "",
-        "bot_message",
-        "me_message",
-        "thread_broadcast",
-        "file_share",
-        "file_comment",
-        "slackbot_response",
-    }
-)
-MEMBERS = frozenset({"channel_join", "channel_leave", "group_join", "group_leave"})
-SLACKBOT = "USLACKBOT"
 NAMED = 20
 
 _DAY = re.compile(r"(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json")
-_TS = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}")
 _DM = re.compile(r"D[A-Z0-9]{8,}")
 
 
@@ -177,23 +163,7 @@ def _value(given: object) -> str:
 
 def _person(entry: dict[str, Any]) -> Actor | None:
     user = ident(entry.get("id"))
-    return None if user is None else Actor(user, _called(entry), entry.get("is_bot") is True)
-
-
-def _called(entry: dict[str, Any]) -> str:
-    """The name Slack shows: the chosen one, else the real one, else the login."""
-    profile = entry.get("profile")
-    inner = profile if isinstance(profile, dict) else {}
-    for name in (
-        inner.get("display_name"),
-        entry.get("display_name"),
-        entry.get("real_name"),
-        inner.get("real_name"),
-        entry.get("name"),
-    ):
-        if said(name).strip():
-            return said(name)
-    return ""
+    return None if user is None else Actor(user, called(entry), entry.get("is_bot") is True)
 
 
 def _entries(source: Source, name: str, tally: Tally) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -237,7 +207,7 @@ class _Channel:
         yield Place(self.ref, title, metadata=self.listed.metadata)
         for day in days:
             stamped = [
-                (_order(ts), where, entry)
+                (order(ts), where, entry)
                 for where, entry in _entries(source, day, self.tally)
                 if (ts := self._stamp(where, entry))
             ]
@@ -248,8 +218,8 @@ class _Channel:
 
     def _stamp(self, where: str, entry: dict[str, Any]) -> str | None:
         ts = entry.get("ts")
-        if isinstance(ts, str) and _TS.fullmatch(ts):
-            return ts
+        if found := stamp(ts):
+            return found
         self.tally.problem(where, f"{ts!r} is no stamp of Slack's.")
         return None
 
@@ -259,8 +229,8 @@ class _Channel:
             self.tally.problem(where, "nobody is named as the author.")
             return
         ts, subtype = entry["ts"], said(entry.get("subtype"))
-        root = entry.get("thread_ts")
-        root = root if isinstance(root, str) and _TS.fullmatch(root) and root != ts else None
+        root = stamp(entry.get("thread_ts"))
+        root = None if root == ts else root
         if root is not None and root not in self.threads:
             ref = self.account.ref(root, parent_conversation_id=self.listed.id, kind=Kind.THREAD)
             self.threads[root] = ref
@@ -280,7 +250,7 @@ class _Channel:
             thread_root=root,
             parent=None if root is None else self.ref,
             attachments=tuple(map(_attachment, records(entry.get("files")))),
-            sent_at=_at(ts),
+            sent_at=at(ts),
             metadata=self._metadata(entry, subtype),
         )
         self._count(message, entry)
@@ -299,7 +269,7 @@ class _Channel:
             name = known.name
         for inner in (entry.get("user_profile"), entry.get("bot_profile")):
             if not name and isinstance(inner, dict):
-                name = _called(inner)
+                name = called(inner)
         if author == SLACKBOT:
             name = name or "Slackbot"
         is_bot = known.is_bot if known else bool(bot or not user or author == SLACKBOT)
@@ -314,7 +284,7 @@ class _Channel:
 
     def _metadata(self, entry: dict[str, Any], subtype: str) -> dict[str, Any]:
         edited = entry.get("edited")
-        edited_at = _at(said(edited.get("ts"))) if isinstance(edited, dict) else None
+        edited_at = at(said(edited.get("ts"))) if isinstance(edited, dict) else None
         return dropping_empty(
             subtype=subtype,
             broadcast=subtype == "thread_broadcast",
@@ -350,26 +320,7 @@ def _event(subtype: str) -> Event:
     return Event.MEMBER if subtype in MEMBERS else Event.NOTICE
 
 
-def _order(ts: str) -> tuple[int, str]:
-    seconds, _, fraction = ts.partition(".")
-    return int(seconds), fraction
-
-
-def _at(ts: str) -> datetime | None:
-    if not _TS.fullmatch(ts):
-        return None
-    seconds, _, fraction = ts.partition(".")
-    return since_epoch(int(seconds), int(fraction[:6].ljust(6, "0")))
-
-
 def _attachment(given: dict[str, Any]) -> Attachment:
-    mode = given.get("mode")
-    gone = mode if mode in ("tombstone", "hidden_by_limit") else ""
-    return Attachment(
-        id=ident(given.get("id")) or "",
-        type=gone or said(given.get("mimetype")) or said(given.get("filetype")),
-        name=file_name(given.get("name")),
-        size=size(given.get("size")),
-        # What follows the "?" is the export's own key to every file of the workspace.
-        url=web(given.get("url_private")).partition("?")[0],
-    )
+    """What follows the "?" is the export's own key to every file of the workspace."""
+    one = attachment(given)
+    return replace(one, url=one.url.partition("?")[0])

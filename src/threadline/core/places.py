@@ -55,8 +55,13 @@ def moved(
     if conversation.ref == to:
         return conversation
     there = draft.taken(to.text)
-    if there is None or there.id == conversation.id:
+    if there is None:
         return _add_address(draft, conversation, to)
+    if there.id == conversation.id:
+        # Its address is written down already; only what is newest changes.
+        newest = replace(conversation, ref=replace(to, kind=conversation.kind))
+        draft.save(newest)
+        return newest
     link(draft, conversation, there, now)
     return draft.taken(conversation.id) or conversation
 

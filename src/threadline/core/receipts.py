@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.deliveries import OPEN_STATES, Delivery, DeliveryState
+from threadline.core.deliveries import Receipt as Sent
 from threadline.core.draft import Draft
 from threadline.core.lanes import give_up, prove, read_key, save
 from threadline.core.model import Conversation
 from threadline.core.moving import notice
-from threadline.core.ports import DELIVERIES_OF, DELIVERY, Page
+from threadline.core.ports import DELIVERIES_OF, DELIVERY, RECEIPT, Page
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.wire import Receipt
@@ -32,7 +33,10 @@ def hear(
     if found is None:
         return None
     delivery, part = found
+    key = (conversation.id, draft.id_key(delivery.id_space, receipt.message_id))
     if receipt.refused is None:
+        if delivery.state is DeliveryState.FAILED and draft.get(RECEIPT, key) is not None:
+            return delivery  # The platform said so before: it took it, and nobody got it.
         if not delivery.attempts or part > delivery.parts:
             return None
         said = "the provider says that it is there"
@@ -44,6 +48,7 @@ def hear(
     refused = receipt.refused
     failed = pacing.ended(delivery, DeliveryState.FAILED, now, refused.reason, refused.failure)
     if delivery.state in OPEN_STATES:
+        draft.put(RECEIPT, key, Sent(delivery=delivery.id, part=part))
         return give_up(draft, conversation, failed, now, limits)
     save(draft, replace(failed, sequence=delivery.sequence), now)
     if delivery.sequence is not None:

@@ -183,7 +183,11 @@ class Accounts:
             settings=settings,
         )
         dialect: Any = kind(account)  # type: ignore[call-arg]
-        account = replace(account, capabilities=replace(dialect.capabilities, actor=identity.actor))
+        account = replace(
+            account,
+            capabilities=replace(dialect.capabilities, actor=identity.actor),
+            settings={**settings, "events": "fetched" if dialect.listens() else "sent"},
+        )
         key = (account.scope_id, account.provider, account.account_id)
         state = await self._store.run(WriteAccount(key=key, account=account, fresh=nonce()))
         if dialect.listens():

@@ -39,6 +39,7 @@ from threadline.core.ports import (
 from threadline.core.rules import authority
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
+from threadline.flows.accounts import OpenAccount
 from threadline.flows.adapters import ReadAccount
 from threadline.flows.hearing import Hearing
 from threadline.flows.hydration import Hydration
@@ -174,12 +175,17 @@ class Histories:
 
         At most `most` messages each; None is all of them. What stops it (a limit that lasts, a
         missing right) leaves it partial, with the reason. Asking again adds only what is new.
-        Raises `NoAdapter` where nobody speaks for the account or its provider keeps no history,
-        `HydrationPending` while another import is under way, `HistorySwept`, `NotFound`.
+        Raises `NotFound` where the account is not connected, `NoAdapter` where its provider keeps
+        no history, `HydrationPending` while another import is under way, `HistorySwept`.
         """
         place = where_of(where)
         authority.may_write(caller, place)
-        account, ref = await self._store.read(ReadAccount(where=place, caller=caller))
+        if isinstance(place, ConversationRef):
+            # Also one that nobody has heard of here yet: its past is where it begins.
+            key = (place.scope_id, place.provider, place.account_id)
+            account, ref = await self._store.read(OpenAccount(key=key)), place
+        else:
+            account, ref = await self._store.read(ReadAccount(where=place, caller=caller))
         dialect: object = None if self._channels is None else self._channels.dialect(account)
         if not isinstance(dialect, Remembering):
             raise NoAdapter(f"{ref.provider} keeps no history that could be asked for.")
@@ -194,27 +200,33 @@ class Histories:
         parent: ConversationRef | None,
     ) -> Told:
         caller = AdapterCaller(account.scope_id, account.provider, account.account_id)
+        told = Told(ref)
+        try:
+            page = await self._page(account, dialect, ref, dialect.history(ref))
+        except _Stopped as stop:
+            # Nothing came, so nothing is begun: a room that is not there is not made here.
+            told.partial = str(stop)
+            return told
         window = await self._hydration.begin(
             ref,
             owner=f"{OWNER}:{account.provider}/{account.account_id}",
             mode=WindowMode.PREPENDING,
             caller=caller,
-            ensure=parent is not None,
+            ensure=True,
             parent=parent,
             thread_root=None if parent is None else ref.conversation_id,
         )
         assert window.token is not None
-        told = Told(ref)
         children: dict[ConversationRef, None] = {}
         try:
-            call: ApiCall | None = dialect.history(ref)
-            while call is not None:
-                page = await self._page(account, dialect, ref, call)
+            while True:
                 children.update(dict.fromkeys(page.children))
                 await self._written(ref, window.token, page.messages, told, caller)
-                call = page.older
-                if most is not None and call is not None and told.written + told.known >= most:
+                if page.older is None:
+                    break
+                if most is not None and told.written + told.known >= most:
                     raise _Stopped(f"{most} messages were asked for")
+                page = await self._page(account, dialect, ref, page.older)
         except _Stopped as stop:
             told.partial = str(stop)
             await self._hydration.fail(ref, window.token, told.partial, caller=caller)

@@ -132,12 +132,15 @@ def _free_port() -> int:
 
 
 @contextmanager
-def postgres_server(*, preload: Path | None = None, **settings: str) -> Iterator[PostgresServer]:
+def postgres_server(
+    *, preload: Path | None = None, parent: Path | None = None, **settings: str
+) -> Iterator[PostgresServer]:
     """Run a PostgreSQL 18 of one's own; it and its folder are gone afterwards.
 
-    `preload` is a library it is started with, such as one that makes its disk slower.
+    `preload` is a library it is started with, such as one that makes its disk slower. Its folder
+    is made in `parent`, otherwise where temporary files are.
     """
-    folder = Path(tempfile.mkdtemp(prefix="threadline-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="threadline-pg-", dir=parent))
     try:
         server = PostgresServer(folder, settings, preload)
         try:

@@ -106,6 +106,20 @@ class Ears:
         self.rung.set()
 
 
+class Gentle:
+    """A connection as far as it is closed: whatever the shard says, the session can be resumed."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    async def send_close(self, *, code: int, message: bytes) -> None:
+        """See `hikari.impl.shard`."""
+        await self._socket.send_close(code=RESUMABLE, message=message)
+
+
 class Shard(GatewayShardImpl):
     """hikari's shard, begun where an earlier session stands, and left so that it can be resumed.
 
@@ -133,7 +147,8 @@ class Shard(GatewayShardImpl):
     async def leave(self) -> None:
         """Hang up, and let the session wait for us."""
         if self._ws is not None:
-            await self._ws.send_close(code=RESUMABLE, message=b"")
+            gentle: Any = Gentle(self._ws)
+            self._ws = gentle
         with suppress(Exception):  # what it ended with was looked at before
             await self.close()
 
@@ -219,7 +234,7 @@ class DiscordTransport(HttpTransport):
             if name == "READY":
                 if requests:
                     break
-                gap = cursor is not None
+                gap = cursor is not None or spot is not None
                 spot = Spot(str(data["session_id"]), seq, str(data["resume_gateway_url"]))
             ears.waiting.popleft()
             if spot is not None:

@@ -217,6 +217,8 @@ def _list(found: list[tuple[AdapterState, str]]) -> None:
     made = table("account", "by", "since", "last heard", "trouble")
     for one, trouble in found:
         how = f"webhook {one.installation}" if one.installation else one.callback
+        if one.settings.get("events") == "fetched":
+            how = "fetched by the server"
         heard = "" if one.heard_at is None else at(one.heard_at)
         who = f"{one.provider}/{one.account_id}"
         made.add_row(*cells(who, how, at(one.created_at), heard, trouble))

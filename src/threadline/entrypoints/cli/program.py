@@ -19,6 +19,7 @@ from threadline.entrypoints.cli import (
     readers,
     saying,
     serving,
+    simulating,
     speaking,
     tailing,
     telling,
@@ -86,6 +87,7 @@ _add(
     connect=connecting.connect,
     accounts=connecting.accounts,
     hydrate=connecting.hydrate,
+    simulate=simulating.simulate,
 )
 app.add_typer(serving.token, name="token", rich_help_panel="Serve")
 _add("Look after it", doctor=care.doctor, config=care.config)

@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 from litestar import Litestar, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -147,49 +148,48 @@ class Witness:
             self._tracing.settled(outcomes, nanoseconds)
 
 
-def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None = None) -> Litestar:
-    """The application on an open store. `tracing` is what OpenTelemetry is configured for."""
-    routes = [document.openapi, *(route for module in MODULES for route in module.ROUTES)]
+@contextlib.asynccontextmanager
+async def living(app: Litestar) -> AsyncIterator[None]:
+    """The loops run beside the requests, and the store is watched."""
+    line: Flows = app.state.line
+    metrics: Metrics = app.state.metrics
+    stopping = app.state.stopping = asyncio.Event()
+
+    async def doorman() -> None:
+        """Cut the streams of tokens that were revoked."""
+        await every(auth.LOOK_SECONDS, stopping, app.state.doorman.look)
+
     loops: list[Loop] = [upkeep]
     for module in MODULES:
         loops += getattr(module, "LOOPS", [])
-    metrics = Metrics(line.store.kind)
-    metrics.state(line.census)
-    tracing = tracing or Tracing()
+    running: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+        loop.__name__: functools.partial(loop, line, stopping) for loop in loops
+    }
+    running["doorman"] = doorman
+    for name, work in running.items():
+        pulse = Pulse(name, metrics)
+        app.state.pulses.append(pulse)
+        # A token revoked while the store was away is to be noticed as soon as it is back.
+        longest = 1.0 if work is doorman else LONGEST_PAUSE
+        keeping = kept(pulse, work, stopping, longest=longest)
+        app.state.tasks.append(asyncio.create_task(keeping, name=name))
+    line.store.witness = Witness(metrics, app.state.tracing)
+    try:
+        yield
+    finally:
+        stopping.set()
+        line.store.witness = None
+        _, late = await asyncio.wait(app.state.tasks, timeout=LOOP_SECONDS)
+        for task in late:
+            _log.warning("loop.late", loop=task.get_name())
+            task.cancel()
+        await asyncio.gather(*app.state.tasks, return_exceptions=True)
 
-    @contextlib.asynccontextmanager
-    async def living(app: Litestar) -> AsyncIterator[None]:
-        stopping = app.state.stopping = asyncio.Event()
 
-        async def doorman() -> None:
-            """Cut the streams of tokens that were revoked."""
-            await every(auth.LOOK_SECONDS, stopping, app.state.doorman.look)
-
-        running: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
-            loop.__name__: functools.partial(loop, line, stopping) for loop in loops
-        }
-        running["doorman"] = doorman
-        for name, work in running.items():
-            pulse = Pulse(name, metrics)
-            app.state.pulses.append(pulse)
-            # A token revoked while the store was away is to be noticed as soon as it is back.
-            longest = 1.0 if work is doorman else LONGEST_PAUSE
-            keeping = kept(pulse, work, stopping, longest=longest)
-            app.state.tasks.append(asyncio.create_task(keeping, name=name))
-        line.store.witness = Witness(metrics, tracing)
-        try:
-            yield
-        finally:
-            stopping.set()
-            line.store.witness = None
-            _, late = await asyncio.wait(app.state.tasks, timeout=LOOP_SECONDS)
-            for task in late:
-                _log.warning("loop.late", loop=task.get_name())
-                task.cancel()
-            await asyncio.gather(*app.state.tasks, return_exceptions=True)
-
-    app = Litestar(
-        routes,
+def routed() -> Litestar:
+    """Every route, on no store yet. This is nearly all the work of making an application."""
+    return Litestar(
+        [document.openapi, *(route for module in MODULES for route in module.ROUTES)],
         guards=[auth.guard, asked.guard],
         dependencies={
             "line": Provide(auth.provide_line),
@@ -215,6 +215,22 @@ def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None =
         ),
         logging_config=None,
     )
+
+
+def make_app(
+    line: Flows,
+    *,
+    settings: ServerSettings,
+    tracing: Tracing | None = None,
+    app: Litestar | None = None,
+) -> Litestar:
+    """The application on an open store. `tracing` is what OpenTelemetry is configured for; `app`
+    is one from `routed`, or one whose server has ended: nothing of that is left in it.
+    """
+    app = app or routed()
+    metrics = Metrics(line.store.kind)
+    metrics.state(line.census)
+    app.state = State()
     app.state.line = line
     app.state.parameters = asked.parameters(app)
     app.state.settings = settings
@@ -222,7 +238,7 @@ def make_app(line: Flows, *, settings: ServerSettings, tracing: Tracing | None =
     app.state.buckets = Buckets(settings.guests)
     app.state.streams = app.state.slow_readers = 0
     app.state.metrics = metrics
-    app.state.tracing = tracing
+    app.state.tracing = tracing or Tracing()
     app.state.readiness = health.Readiness(line)
     app.state.pulses, app.state.tasks = [], []
     metrics.follow("streams", "Streams that are open.", lambda: float(app.state.streams))

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from threadline.testing.simulators.ground import Simulator
 
-SIMULATORS: dict[str, str] = {
+SIMULATORS = {
+    "telegram": "threadline.testing.simulators.telegram:Telegram",
+    "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
+    "twilio": "threadline.testing.simulators.twilio:Twilio",
     "discord": "threadline.testing.simulators.discord:Discord",
 }
 

@@ -157,6 +157,7 @@ class Gateway(World):
             return ""
         left = self.ground.settings.get("left", 1000)
         self.ground.settings["left"] = max(0, left - 1)
+        self.ground.settings["opened"] = self.ground.settings.get("opened", 0) + 1
         # What happened before nobody was there for is not told.
         for event in self._waiting():
             self.ground.settle(event, "lost")
@@ -170,7 +171,8 @@ class Gateway(World):
         return session
 
     def _missed(self, line: Line, session: str) -> list[tuple[int, Any]]:
-        """What stands in the log of a session and was not sent on this connection."""
+        """What happened for a session and was not sent on this connection."""
+        self._share()
         log = self.log(session).everything()
         return [(int(n), event) for n, event in log.items() if int(n) > line.sent]
 
@@ -180,15 +182,11 @@ class Gateway(World):
 
     async def _pump(self, line: Line, session: str) -> None:
         """Hand on what happens, as long as the connection and the session last."""
-
-        def fresh() -> list[tuple[int, Any]]:
-            self._share()
-            return self._missed(line, session)
-
         while session in self.sessions:
             now, dues = self.ground.now(), [one.due for one in self._waiting()]
             patience = max(0.01, min([60.0, *(due - now for due in dues if due > now)]))
-            for number, event in await self.ground.until(fresh, patience) or []:
+            fresh = await self.ground.until(lambda: self._missed(line, session), patience)
+            for number, event in fresh or []:
                 await self._dispatch(line, number, event)
 
     def _waiting(self) -> list[Any]:
@@ -258,9 +256,18 @@ class Gateway(World):
 
     # --- orders ------------------------------------------------------------------------------
 
-    async def do_attended(self) -> None:
-        """Wait until somebody listens: what happens before a session is open is not told."""
-        await self.ground.until(lambda: any(line.session for line in self.lines), 30)
+    async def do_attended(self, opened: int = 0) -> dict[str, int]:
+        """Wait until somebody listens, and so many sessions were opened; how many there were.
+
+        What happens before a session is open is not told.
+        """
+
+        def here() -> bool:
+            count = int(self.ground.settings.get("opened", 0))
+            return count >= opened and any(line.session for line in self.lines)
+
+        await self.ground.until(here, 30)
+        return {"opened": int(self.ground.settings.get("opened", 0))}
 
     async def do_reconnect(self) -> None:
         """Ask every connection to come again (opcode 7)."""

@@ -1,0 +1,81 @@
+"""`threadline simulate`: a platform on this machine, to try an account without having one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from threadline.entrypoints.cli.door import leave
+from threadline.entrypoints.cli.options import Json
+from threadline.entrypoints.cli.shown import inert, say, write_json
+
+
+def simulate(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", show_default=False, help="discord, telegram, twilio or whatsapp."
+        ),
+    ],
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="0 takes a free one.")
+    ] = 0,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state", metavar="FILE", show_default=False, help="Keep what was said in this file."
+        ),
+    ] = None,
+    webhook: Annotated[
+        str,
+        typer.Option(
+            "--webhook", metavar="URL", show_default=False, help="Where it sends its events."
+        ),
+    ] = "",
+    speed: Annotated[
+        float,
+        typer.Option(
+            "--speed", min=0.001, metavar="N", help="How many times quicker its clocks run."
+        ),
+    ] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Simulate a platform on this machine: real HTTP, real signatures, and no account anywhere.
+
+    It takes the calls of the platform's own SDK. What people do there, and what goes wrong, is
+    asked for at `/_sim/`; it ends with Ctrl-C.
+
+      threadline simulate telegram --port 8181
+      threadline connect telegram --set api=http://127.0.0.1:8181 --set token=@token.txt
+    """
+
+    def work() -> None:
+        try:
+            from threadline.testing.simulators import SIMULATORS
+            from threadline.testing.simulators.serving import serve
+        except ModuleNotFoundError as missing:
+            from threadline.core.errors import ConfigError
+
+            raise ConfigError(
+                f"{missing.name} is not installed. Run: pip install 'threadline[simulators]'"
+            ) from None
+        if name not in SIMULATORS:
+            from threadline.core.errors import InvalidInput
+
+            known = ", ".join(sorted(SIMULATORS))
+            raise InvalidInput(f"{name!r} is not simulated; these are: {known}.", field="name")
+
+        def announce(about: dict[str, Any]) -> None:
+            if as_json:
+                write_json(about)
+                return
+            say(f"A simulated {inert(name)} listens at {about['url']}", "bold")
+            for word, value in about["credentials"].items():
+                say(f"  {inert(word)}: {inert(str(value))}")
+
+        asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
+
+    leave(work, as_json=as_json)

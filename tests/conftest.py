@@ -17,10 +17,11 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
 import asyncpg
 import pytest
 
@@ -196,10 +197,24 @@ def clock() -> StillClock:
     return StillClock()
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty SQLite store that belongs to no key yet."""
+    file = tmp_path_factory.mktemp("template") / "threadline.db"
+
+    async def made() -> None:
+        await (await open_sqlite(file, KEY)).close()
+
+    asyncio.run(made())
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute("delete from meta where name = 'key'")
+    return file
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """An empty SQLite store."""
-    return f"sqlite:{tmp_path / 'threadline.db'}"
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
+    """An empty SQLite store; its tables are there."""
+    return f"sqlite:{shutil.copy(sqlite_template, tmp_path / 'threadline.db')}"
 
 
 @pytest.fixture

@@ -70,9 +70,9 @@ async def python(code: str, *words: object) -> asyncio.subprocess.Process:
 
 
 @pytest.fixture
-def file(sqlite_url: str) -> Path:
+def file(tmp_path: Path) -> Path:
     """Where the SQLite store is."""
-    return Path(sqlite_url.removeprefix("sqlite:"))
+    return tmp_path / "threadline.db"
 
 
 @pytest.mark.case("B166")

@@ -18,6 +18,7 @@ The type `bytea` is `blob` on SQLite.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -142,7 +143,8 @@ def _other(dialect: str) -> str:
     return "postgres" if dialect == "sqlite" else "sqlite"
 
 
-def migrations(dialect: str) -> list[tuple[int, str, list[str]]]:
+@cache
+def migrations(dialect: str) -> Sequence[tuple[int, str, Sequence[str]]]:
     """The numbered migrations in order: number, name, statements of this engine."""
     found: list[tuple[int, str, list[str]]] = []
     speak = Dialect(dialect)

@@ -9,6 +9,10 @@ SYNAPSE := .synapse
 HOMESERVER := $(SYNAPSE)/.ready
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')
 
+# A third of a test's time it waits, so three at once keep two cores busy; one process takes tests
+# that stand together, which is fewer servers and browsers than taking them in turns.
+SHARED := -n 3 --dist worksteal
+
 # The tests start hundreds of processes; each would compile all of the program anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -37,8 +41,8 @@ demo: $(READY) ## A server with real conversations and three agents; goes on whe
 test: $(READY) $(HOMESERVER) ## All tests on SQLite and PostgreSQL, then the fast ones in a second order
 	$(PY) scripts/browser.py
 	seed=$(SEED); \
-	$(PY) -m pytest -n 2 --randomly-seed=$$seed && \
-	$(PY) -m pytest -n 2 --randomly-seed=$$((seed + 1)) -k sqlite tests/acceptance tests/flows
+	$(PY) -m pytest $(SHARED) --randomly-seed=$$seed && \
+	$(PY) -m pytest $(SHARED) --randomly-seed=$$((seed + 1)) -k sqlite tests/acceptance tests/flows
 
 check: $(READY) format lint types test ## Everything that has to be green before a commit
 

@@ -6,10 +6,16 @@ import sys
 
 from citing import Promise, main, owners
 
-if __name__ == "__main__":
-    promises = [
+
+def promises() -> list[Promise]:
+    """The sentences of the acceptance list."""
+    found = [
         Promise(one, owner, sentence)
         for owner, sentences in owners()["acceptance"].items()
         for one, sentence in sentences.items()
     ]
-    sys.exit(main("acceptance", promises, sys.argv[1:]))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main("acceptance", promises(), sys.argv[1:]))

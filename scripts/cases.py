@@ -9,17 +9,23 @@ from citing import ROOT, Promise, main, owners
 
 GIVEN = ROOT / "tests" / "cases" / "given.jsonl"
 
-if __name__ == "__main__":
+
+def promises() -> list[Promise]:
+    """The reported failures. Raises `SystemExit` where one has no owner."""
     titles = {}
     for line in GIVEN.read_text("utf-8").splitlines():
         case = json.loads(line)
         titles[case["id"]] = case["title"]
-    promises = [
+    found = [
         Promise(one, owner, titles.get(one, "?"))
         for owner, ids in owners()["cases"].items()
         for one in ids
     ]
-    missing = set(titles) - {promise.id for promise in promises}
+    missing = set(titles) - {promise.id for promise in found}
     if missing:
         sys.exit(f"nobody owns {', '.join(sorted(missing))}; see tests/acceptance.toml.")
-    sys.exit(main("case", promises, sys.argv[1:]))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main("case", promises(), sys.argv[1:]))

@@ -23,6 +23,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+Cited = dict[str, dict[str, Any]]
+
 ROOT = Path(__file__).resolve().parents[1]
 OWNERS = ROOT / "tests" / "acceptance.toml"
 
@@ -53,7 +55,7 @@ def main(marker: str, promises: Sequence[Promise], arguments: Sequence[str]) -> 
     parser.add_argument("--collect-only", action="store_true", help="run nothing, only look")
     parser.add_argument("--processes", default="2", help="how many tests run at once")
     options = parser.parse_args(arguments)
-    code, cited = gather(marker, collect=options.collect_only, processes=options.processes)
+    code, [cited] = gather(marker, collect=options.collect_only, processes=options.processes)
     finished = set(tomllib.loads(OWNERS.read_text("utf-8"))["finished"])
     wrong = judge(promises, cited, finished, ran=not options.collect_only)
     show(promises, finished, ran=not options.collect_only)
@@ -69,12 +71,13 @@ def owners() -> dict[str, Any]:
     return tomllib.loads(OWNERS.read_text("utf-8"))
 
 
-def gather(marker: str, *, collect: bool, processes: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Every test that cites something: its ids, and how it went."""
+def gather(*markers: str, collect: bool, processes: str = "2") -> tuple[int, list[Cited]]:
+    """Every test that cites something, for each marker: its ids, and how it went."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "citations.json"
         command = [sys.executable, "-m", "pytest", "-p", "tests.citations", "--quiet"]
-        command += ["--cited-as", marker, "--citations", str(file), "--no-header"]
+        command += [f"--cited-as={marker}" for marker in markers]
+        command += ["--citations", str(file), "--no-header"]
         command += ["--collect-only"] if collect else ["-n", processes]
         environment = {name: it for name, it in os.environ.items() if "PYTEST" not in name}
         done = subprocess.run(
@@ -88,7 +91,14 @@ def gather(marker: str, *, collect: bool, processes: str) -> tuple[int, dict[str
         if collect and done.returncode:
             print(done.stdout.decode("utf-8", "replace"), file=sys.stderr)
         found = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        return done.returncode, found
+        return done.returncode, [
+            {
+                nodeid: {"cites": test["cites"][marker], "outcome": test["outcome"]}
+                for nodeid, test in found.items()
+                if marker in test["cites"]
+            }
+            for marker in markers
+        ]
 
 
 def judge(

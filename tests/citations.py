@@ -2,7 +2,7 @@
 
     pytest -p tests.citations --cited-as acceptance --citations FILE
 
-Only the tests with that marker are run (or, with `--collect-only`, collected).
+Only the tests with that marker, or one of several, are run (or, with `--collect-only`, collected).
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ MARKERS = ("acceptance", "case")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where to write, and which marker counts."""
     parser.addoption("--citations", metavar="FILE", required=True)
-    parser.addoption("--cited-as", choices=MARKERS, required=True)
+    parser.addoption("--cited-as", choices=MARKERS, action="append", required=True)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what cites something, and let the ids travel with the reports."""
-    marker = config.getoption("--cited-as")
     kept = []
     for item in items:
-        ids = [str(one) for mark in item.iter_markers(marker) for one in mark.args]
-        if ids:
-            item.user_properties.append(("cites", ids))
-            kept.append(item)
+        for marker in config.getoption("--cited-as"):
+            ids = [str(one) for mark in item.iter_markers(marker) for one in mark.args]
+            if ids:
+                item.user_properties.append((marker, ids))
+                kept.append(item)
+    kept = list(dict.fromkeys(kept))
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 
@@ -44,8 +45,8 @@ class Citations:
         self._tests: dict[str, dict[str, Any]] = {}
 
     def _note(self, nodeid: str, properties: list[tuple[str, Any]]) -> dict[str, Any]:
-        fresh = {"cites": dict(properties).get("cites", []), "outcome": ""}
-        return self._tests.setdefault(nodeid, fresh)
+        cites = {name: ids for name, ids in properties if name in MARKERS}
+        return self._tests.setdefault(nodeid, {"cites": cites, "outcome": ""})
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what will run; empty in a process that only distributes."""

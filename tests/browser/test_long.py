@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.browser import scene
 from tests.browser.conftest import Desk
+from tests.http.conftest import Served
 
 MANY = 20_000
 ELEMENTS = 2_000
@@ -20,32 +22,48 @@ TOP = """globalThis.topRow = () => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for all of them: so many records take longer than the tests."""
+    made = Served(tmp_path_factory.mktemp("long"))
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture(scope="module")
+def room(served: Served) -> str:
+    """A room with very much in it."""
+    about = {"provider": "web", "account_id": "office", "conversation_id": "long", "kind": "room"}
+    with served.client() as boss:
+
+        def asked(path: str, body: Any) -> Any:
+            answer = boss.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        made: str = asked("/v1/conversations", about)["id"]
+        at = f"/v1/conversations/{made}/hydration"
+        token = asked(at, {"action": "begin"})["token"]
+        for first in range(1, MANY + 1, PART):
+            records = [
+                {
+                    "actor": {"id": f"u{number % 7}", "name": f"Person {number % 7}"},
+                    "text": f"record {number}" + " and more words" * (number % 40),
+                }
+                for number in range(first, first + PART)
+            ]
+            asked(f"{at}/records", {"token": token, "records": records})
+        asked(at, {"action": "complete", "token": token})
+    return made
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def long(desk: Desk) -> AsyncIterator[Page]:
-    """An operator in front of a room with very much in it."""
-    room = await scene.ensure(desk.boss, "long", "Long")
-    at = f"/v1/conversations/{room}/hydration"
-    window = await scene.done(await desk.boss.post(at, json={"action": "begin"}))
-    token = window["token"]
-    for first in range(1, MANY + 1, PART):
-        records = [
-            {
-                "actor": {"id": f"u{number % 7}", "name": f"Person {number % 7}"},
-                "text": f"record {number}" + " and more words" * (number % 40),
-            }
-            for number in range(first, first + PART)
-        ]
-        body = {"token": token, "records": records}
-        await scene.done(await desk.boss.post(f"{at}/records", json=body))
-    await scene.done(await desk.boss.post(at, json={"action": "complete", "token": token}))
+async def long(desk: Desk, room: str) -> Page:
+    """An operator in front of it."""
     page = await desk.open(room)
     await expect(page.locator(f'.row[data-number="{MANY}"] .text')).to_be_in_viewport()
-    yield page
-
-
-def room_of(page: Page) -> str:
-    """The room a page is at."""
-    return page.url.split("/rooms/")[1].split("/")[0]
+    return page
 
 
 async def elements(page: Page) -> int:
@@ -55,7 +73,7 @@ async def elements(page: Page) -> int:
 
 
 async def test_both_ends_and_the_middle_are_within_reach_and_few_elements_are_there(
-    long: Page, desk: Desk
+    long: Page, room: str
 ) -> None:
     text = '.row[data-number="{}"] .text'
 
@@ -70,7 +88,7 @@ async def test_both_ends_and_the_middle_are_within_reach_and_few_elements_are_th
     await expect(middle).to_be_attached()
     await expect(long.locator(".row.blank")).to_have_count(0)
     assert await elements(long) < ELEMENTS
-    await long.goto(f"{long.url.partition('#')[0]}#/rooms/{room_of(long)}/12345")
+    await long.goto(f"{long.url.partition('#')[0]}#/rooms/{room}/12345")
     await expect(long.locator(text.format(12345))).to_be_in_viewport()
     await long.keyboard.press("End")
     await expect(long.locator(text.format(MANY))).to_be_in_viewport()
@@ -97,9 +115,8 @@ async def test_scrolling_through_it_draws_every_frame_from_few_elements(long: Pa
 
 
 async def test_who_reads_old_records_is_told_of_new_ones_and_not_moved(
-    long: Page, desk: Desk
+    long: Page, desk: Desk, room: str
 ) -> None:
-    room = room_of(long)
     await long.keyboard.press("Home")
     first = long.locator('.row[data-number="1"]')
     await expect(first).to_be_in_viewport()

@@ -67,16 +67,16 @@ bench: $(READY) ## Measure, beside the raw driver; writes bench/results.json
 crash: $(READY) ## Kill -9, power loss, full disk; writes crash/results.json
 	$(PY) -m crash
 
-sabotage: $(READY) ## Break the code on purpose; every break must turn its test red
+sabotage: $(READY) $(HOMESERVER) ## Break the code on purpose; every break must turn its test red
 	$(PY) -m sabotage
 
 fuzz: $(READY) ## Thousands of requests made up from the OpenAPI document, on both stores
 	THREADLINE_FUZZ=30 THREADLINE_FUZZ_SEED=$(SEED) $(PY) -m pytest -n 2 -s tests/http/test_fuzz.py
 
-acceptance: $(READY) ## Which test proves which acceptance id
+acceptance: $(READY) $(HOMESERVER) ## Which test proves which acceptance id
 	$(PY) scripts/acceptance.py
 
-cases: $(READY) ## Which test answers which reported failure
+cases: $(READY) $(HOMESERVER) ## Which test answers which reported failure
 	$(PY) scripts/cases.py
 
 lock: $(READY) ## Compile the locks anew from pyproject.toml and requirements-synapse.in

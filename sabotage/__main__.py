@@ -70,7 +70,7 @@ def copied(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.db*")
+            ignored = shutil.ignore_patterns("*.db*")
             shutil.copytree(source, folder / name, ignore=ignored, dirs_exist_ok=True)
         elif source.exists():
             shutil.copy2(source, folder / name)

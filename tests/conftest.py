@@ -179,8 +179,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def databases() -> Iterator[Databases]:
     """This process's PostgreSQL server, and databases on it."""
-    parent = MEMORY if roomy() else None
-    with postgres_server(parent=parent, max_wal_size="128MB", min_wal_size="32MB") as server:
+    place = MEMORY if roomy() else None
+    with postgres_server(parent=place, max_wal_size="128MB", min_wal_size="32MB") as server:
         made = Databases(server)
         yield made
         made.close()

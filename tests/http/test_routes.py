@@ -160,7 +160,7 @@ async def asked(
         }
         if caller in own:
             target["session"] = near.names[own[caller]]
-    target["fresh"] = f"fresh{next(NUMBERS)}"
+    target["fresh"] = target["transaction"] = f"fresh{next(NUMBERS)}"
     method, _, path = route.partition(" ")
     if path == "/chat/{link}":
         target["link"] = target["door"] if which < 2 else "guess"

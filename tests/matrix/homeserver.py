@@ -10,14 +10,17 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).parent.parent.parent
-PYTHON = ROOT / ".synapse" / "bin" / "python"
+# `make setup` puts it beside the environment that runs the tests; a copy of the tree has none.
+PLACES = (Path(__file__).parent.parent.parent, Path(sys.prefix).parent)
+PYTHONS = [place / ".synapse" / "bin" / "python" for place in PLACES]
+PYTHON = next((one for one in PYTHONS if one.exists()), PYTHONS[0])
 SECONDS = 60.0
 SECRET = "only-for-these-tests"
 AS_TOKEN, HS_TOKEN = "as-3f9c1be27d", "hs-81d20c44fa"

@@ -161,13 +161,18 @@ async def test_a_person_and_an_agent_talk_and_every_word_is_there_once(
     await line.hears(thread, "Sharp?")
     sharp = await line.settled(await line.says(thread, "Sharp."))
     await ada.says(room, "Until then!", edits=inside)
+    slip = await ada.says(room, "oops", thread=answer_id)
+    await line.hears(thread, "oops")
+    await ada.redacts(room, slip)
     await ada.says(room, "Bye")
     found = await line.hears(where, "Bye")
-    below = await line.until(thread, lambda rows: any(one.event is Event.EDIT for one in rows))
+    below = await line.until(thread, lambda rows: any(one.event is Event.DELETE for one in rows))
 
     assert question.target_session_id == "agent"
     assert said(found) == ["When do we open?", "At **nine**.", "Bye"]
-    assert said(below) == ["At **nine**.", "Sharp?", "Sharp."]
+    # What was taken back is blank, also in the thread that its redaction does not name.
+    assert said(below) == ["At **nine**.", "Sharp?", "Sharp.", ""]
+    assert [one.event for one in below].count(Event.EDIT) == 1
     ours = next(one for one in found if one.message_id == answer_id)
     assert (ours.source_session_id, ours.reply_to) == ("agent", asked)
     assert (ours.direction, ours.actor.is_self) == (Direction.OUTBOUND, True)

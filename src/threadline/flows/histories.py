@@ -2,7 +2,7 @@
 
 An import goes in front of what is live, newest first, and is complete only when its beginning was
 reached; whatever stops it earlier is written down as the reason it is partial. A gap is ordinary
-inbound: pages are read backwards until a known message, then recorded oldest first.
+inbound: pages are read backwards to the last message we heard, then recorded oldest first.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from threadline.core.model import (
     AdapterCaller,
     Caller,
     ConversationRef,
+    Direction,
+    Event,
     InboundMessage,
+    TranscriptRecord,
     WindowMode,
 )
 from threadline.core.moving import notice
 from threadline.core.ports import (
     CONVERSATIONS,
-    KNOWN,
+    RECORDS_BEFORE,
     Changes,
     Loaded,
     Needs,
     Page,
     Store,
     Story,
-    fetch,
 )
 from threadline.core.rules import authority
 from threadline.core.rules.limits import LIMITS, Limits
@@ -51,6 +53,7 @@ TRIES = 5
 LONGEST_WAIT = 120.0
 GAP_PAGES = 10
 GAP_ROOMS = 1_000
+LAST = 100
 
 
 @dataclass(slots=True)
@@ -99,32 +102,23 @@ class ReadRooms(Story[list[ConversationRef]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadKnown(Story[frozenset[str]]):
-    """Which of these messages a conversation has."""
+class ReadLast(Story[list[TranscriptRecord]]):
+    """The last records of a conversation, newest first."""
 
     ref: ConversationRef
-    messages: tuple[InboundMessage, ...]
 
     def needs(self) -> Needs:
         """The conversation, only read."""
         return Needs(peek=(self.ref.text,))
 
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, frozenset[str]]:
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[TranscriptRecord]]:
         """None of them where the conversation is not known."""
         conversation = loaded.peeked(self.ref.text)
         if conversation is None:
-            return Changes(), frozenset()
-        keys = {
-            one.message_id: (conversation.id, loaded.id_key(one.id_space, one.message_id))
-            for one in self.messages
-            if one.message_id is not None
-        }
-        rows = fetch(loaded, KNOWN, list(keys.values()))
-        return Changes(), frozenset(
-            name
-            for name, row in zip(keys, rows, strict=True)
-            if row is not None and row.sequence is not None
-        )
+            return Changes(), []
+        bounds = (conversation.earliest_sequence - 1, conversation.next_sequence)
+        # Without what was imported: only what was heard as it was said tells how far we heard.
+        return Changes(), loaded.page(Page(RECORDS_BEFORE, (conversation.id, *bounds, 1, -1, LAST)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +314,10 @@ class Histories:
         if not isinstance(dialect, Remembering):
             await self._say(ref, "The connection was away; messages from then may be missing.")
             return 0
-        missing: list[tuple[InboundMessage, ...]] = []
+        anchor = await self._last_heard(ref)
+        if anchor is None:
+            return 0
+        missing: list[InboundMessage] = []
         call = dialect.history(ref)
         trouble = "too much was said meanwhile"
         for _ in range(GAP_PAGES):
@@ -329,19 +326,26 @@ class Histories:
             except _Stopped as stop:
                 trouble = str(stop)
                 break
-            known = await self._store.read(ReadKnown(ref=ref, messages=page.messages))
-            fresh = tuple(one for one in page.messages if one.message_id not in known)
-            missing.append(fresh)
-            if known or page.older is None:
+            names = [one.message_id for one in page.messages]
+            begins = names.index(anchor) + 1 if anchor in names else 0
+            missing = [*page.messages[begins:], *missing]
+            if begins or page.older is None:
                 trouble = ""
                 break
             call = page.older
         if trouble:
             await self._say(ref, f"Messages may be missing before this: {trouble}.")
-        tally = await self._hearing.messages(
-            account, [one for page in reversed(missing) for one in page]
-        )
-        return tally.recorded
+        return (await self._hearing.messages(account, missing)).recorded
+
+    async def _last_heard(self, ref: ConversationRef) -> str | None:
+        """The newest message that somebody else said and we heard. What we said ourselves proves
+        nothing about what was said before it: it was settled while nobody listened."""
+        rows = await self._store.read(ReadLast(ref=ref))
+        for record in rows:
+            theirs = record.event is Event.MESSAGE and record.direction is Direction.INBOUND
+            if theirs and record.message_id is not None and record.copied_from is None:
+                return record.message_id
+        return None
 
     async def _say(self, ref: ConversationRef, text: str) -> None:
         await self._store.run(SayGap(ref=ref, text=text))

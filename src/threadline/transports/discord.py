@@ -29,6 +29,8 @@ from threadline.core.wire import ApiCall, ApiResponse, Batch, Lost, Request, Uns
 from threadline.transports.http import HttpTransport
 
 API = "https://discord.com/api/v10"
+LEAVING_LOOKS = 40
+LEAVING_SECONDS = 0.05
 HANDSHAKE_SECONDS = 30.0
 BATCH = 100
 # More than this many events wait for the store: let go, and have the rest replayed later.
@@ -144,8 +146,17 @@ class Shard(GatewayShardImpl):
         self._keep_alive_task.add_done_callback(lambda _: ears.rung.set())
         return self._keep_alive_task
 
-    async def leave(self) -> None:
-        """Hang up, and let the session wait for us."""
+    async def leave(self, *, connecting: bool) -> None:
+        """Hang up, and let the session wait for us.
+
+        hikari leaves a connection open that is given up while it is being made, so the first one,
+        while it is `connecting`, is awaited for a moment.
+        """
+        task = self._keep_alive_task
+        for _ in range(LEAVING_LOOKS if connecting else 0):
+            if self._ws is not None or task is None or task.done():
+                break
+            await asyncio.sleep(LEAVING_SECONDS)
         if self._ws is not None:
             gentle: Any = Gentle(self._ws)
             self._ws = gentle
@@ -219,7 +230,7 @@ class DiscordTransport(HttpTransport):
         except TimeoutError:
             raise Lost("Discord's gateway did not answer the handshake.") from None
         finally:
-            await shard.leave()
+            await shard.leave(connecting=not ears.met)
 
     async def _batch(
         self, account: Account, ears: Ears, threads: Threads, spot: Spot | None, cursor: str | None

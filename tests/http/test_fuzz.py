@@ -106,10 +106,12 @@ class World:
 
 
 @pytest.fixture
-def world(store_url: str, tmp_path: Path) -> Iterator[World]:
+def world(store_url: str, key: bytes, tmp_path: Path) -> Iterator[World]:
     """A server that is worth asking, once on each store."""
-    key = {"THREADLINE_STORE": store_url, "THREADLINE_KEY_FILE": str(tmp_path / "key")}
-    served = Served(tmp_path, settings=key)
+    file = tmp_path / "key"
+    file.write_text(key.hex())
+    about = {"THREADLINE_STORE": store_url, "THREADLINE_KEY_FILE": str(file)}
+    served = Served(tmp_path, settings=about)
     served.start()
     found = World(served)
     yield found

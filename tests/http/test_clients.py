@@ -250,3 +250,21 @@ def test_a_second_server_on_the_store_says_so_and_harms_nobody(served: Served) -
         assert boss.get("/v1/conversations").status_code == 200
     assert served.command("conversations").returncode == 0
     assert os.path.exists(served.home / "admin.token")
+
+
+async def test_no_answer_waits_for_the_acknowledgement_of_its_head() -> None:
+    """Nagle's algorithm is off on what the server accepts, also without uvloop: with it, each
+    answer would take 40 ms."""
+    loop = asyncio.get_running_loop()
+    accepted: asyncio.Future[int] = loop.create_future()
+
+    class Seen(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            sock = transport.get_extra_info("socket")
+            accepted.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    with listening(ServerSettings(port=0)) as sock:
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        async with await loop.create_server(Seen, sock=sock), dial(url):
+            assert await asyncio.wait_for(accepted, SECONDS)

@@ -98,6 +98,7 @@ class Handler(BaseHTTPRequestHandler):
     """The adapter's routes, and the test's own."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     newest: Platform
     secret: str
 

@@ -105,6 +105,14 @@ class Site:
         )
         return self.client(made.token)
 
+    async def tidied(self) -> None:
+        """Wait for the end of the server's own first round of upkeep: the next is half a minute
+        later, and until then what is to be tidied is the test's."""
+        [upkeep] = [one for one in self.app.state.pulses if one.name == "upkeep"]
+        anybody = self.client()
+        while upkeep.last_success is None:
+            await anybody.get("/health")
+
     @asynccontextmanager
     async def stream(
         self, client: httpx.AsyncClient, path: str, **options: Any

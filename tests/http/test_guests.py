@@ -384,6 +384,7 @@ async def test_a_link_that_ran_out_opens_nothing(
     """By the store's clock, for those inside as well; upkeep forgets who they were."""
     made = await link(boss, lobby)
     ada = await came_in(site, made["url_path"], "Ada")
+    await site.tidied()
 
     clock.move(days=8)
     site.app.state.doorman.forget()

@@ -324,8 +324,7 @@ async def test_a_failing_loop_is_named_by_ready_and_by_the_status(
 ) -> None:
     """Requests are answered all the same."""
     [upkeep] = [pulse for pulse in site.app.state.pulses if pulse.name == "upkeep"]
-    while upkeep.last_success is None:
-        await boss.get("/health")
+    await site.tidied()
     upkeep.failed(OSError("words"))
 
     ready = await site.client().get("/ready")

@@ -181,6 +181,7 @@ async def test_a_login_is_over_after_a_week_or_with_its_token(
     page = await logged_in(site, short.token)
     other = await logged_in(site, (await token(site)).token)
     assert (await page.get("/login")).json()["expires_at"] == "2026-01-01T01:00:00Z"
+    await site.tidied()
 
     clock.move(hours=2)
     site.app.state.doorman.forget()

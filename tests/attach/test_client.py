@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.attach.conftest import Office, Room
-from tests.http.conftest import LOBBY, Site, message
+from tests.http.conftest import LOBBY, SECONDS, Site, message
 from threadline.client import Record, Session
 from threadline.core.errors import (
     ConfigError,
@@ -103,20 +103,21 @@ async def test_what_is_not_for_the_session_to_answer_is_passed_over_and_read(
     reader = (await site.line.tokens.create("session", session="reader")).token or ""
     await site.line.members.join(room, "reader")
     await say(site, "one", "two")
+    boss = await site.controller()
 
     async with Session(site.url, reader) as session:
         async with aclosing(session.inbox(every=True, acknowledge=False)) as inbox:
             assert [(await anext(inbox)).text for _ in range(2)] == ["one", "two"]
         async with aclosing(session.inbox()) as inbox:
             coming = asyncio.ensure_future(anext(inbox))
+            async with asyncio.timeout(SECONDS):
+                while (await site.line.members.show(room, "reader")).last_read != 2:
+                    await boss.get("/health")
             await site.line.conversations.ensure("web/office/annex")
             await site.line.speakers.bind("web/office/annex", "reader")
-            boss = await site.controller()
             annex = (await site.line.conversations.show("web/office/annex")).id
             await boss.post(f"/v1/conversations/{annex}/transcript", json=message("three"))
             assert (await coming).text == "three"
-
-    assert (await site.line.members.show(room, "reader")).last_read == 2
 
 
 async def test_a_restart_of_the_server_neither_loses_nor_doubles(office: Office) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, TypeVar
@@ -162,7 +163,7 @@ class Ground:
         return found
 
 
-class Simulator:
+class Simulator(ABC):
     """A platform. What is said on it is `do_…`: each such method is a command of its control API.
 
     Work without `await` between reading and writing, and put back what you changed: the ground
@@ -204,9 +205,9 @@ class Simulator:
     async def talk(self, socket: web.WebSocketResponse, call: Call) -> None:
         """Hold the conversation on an open socket, to its end."""
 
+    @abstractmethod
     def push(self, event: Event, url: str, secret: str) -> Push:
         """The signed request that brings an event to a webhook."""
-        raise NotImplementedError
 
     def retry(self, event: Event, status: int | None, headers: Mapping[str, str]) -> float | None:
         """When an event is tried again after it was answered with no 2xx, or with nothing.

@@ -23,14 +23,13 @@ from threadline.adapters.discord_answers import (
     NO_HISTORY,
     code_of,
     failure_of,
-    loaded,
 )
 from threadline.adapters.discord_events import Eye, Spot, hear, message_of
 from threadline.adapters.discord_text import nonce
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, InboundMessage, Kind
-from threadline.core.values import clean, ident, records, said
+from threadline.core.values import clean, decoded, ident, records, said
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -120,7 +119,7 @@ class Discord:
 
     def handshake(self, request: Request) -> Reply | None:
         """Every interaction wants an answer within three seconds; a ping is how Discord probes."""
-        body = loaded(request.body)
+        body = decoded(request.body)
         kind = body.get("type") if isinstance(body, dict) else None
         answer = _ANSWERS.get(kind) if type(kind) is int else None
         if answer is None:
@@ -129,7 +128,7 @@ class Discord:
 
     def parse(self, request: Request) -> Heard:
         """What this account hears in a gateway event; interactions are known and not recorded."""
-        body = loaded(request.body)
+        body = decoded(request.body)
         if isinstance(body, dict) and "t" not in body and "application_id" in body:
             if ident(body["application_id"]) != self._account.account_id:
                 return Heard(foreign=1)
@@ -160,7 +159,7 @@ class Discord:
         if 200 <= answer.status < 300:
             return _sent(answer)
         if code_of(answer) == NO_HISTORY:
-            body = loaded(call.body)
+            body = decoded(call.body)
             if isinstance(body, dict) and body.pop("message_reference", None) is not None:
                 return self._again(call, body)
         return failure_of(answer)
@@ -202,7 +201,7 @@ class Discord:
     def _channel(self, answer: ApiResponse, kind: Kind) -> ConversationRef | Refused | Doubt:
         if not 200 <= answer.status < 300:
             return failure_of(answer)
-        body = loaded(answer.body)
+        body = decoded(answer.body)
         channel = ident(body.get("id")) if isinstance(body, dict) else None
         return failure_of(answer) if channel is None else self._eye.ref(channel, kind)
 
@@ -221,7 +220,7 @@ class Discord:
 
         Without the permission to read the history Discord answers an empty list, not an error.
         """
-        body = loaded(answer.body)
+        body = decoded(answer.body)
         if not 200 <= answer.status < 300 or not isinstance(body, list):
             return failure_of(answer)
         entries = records(body)
@@ -263,7 +262,7 @@ class Discord:
                 body = {"attachment_urls": [attachment.url]}
                 return self._call("POST", "/attachments/refresh-urls", body)
             return Refused(failure=Failure.NOT_FOUND, reason="the file is not there any more.")
-        match loaded(answer.body):
+        match decoded(answer.body):
             case {"refreshed_urls": [{"refreshed": str(fresh)}, *_]} if answer.status == 200:
                 if fresh != attachment.url and self._is_link(fresh):
                     return self.file(replace(attachment, url=fresh))
@@ -304,7 +303,7 @@ class Discord:
         self, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | Identity | Refused | Doubt:
         """Who we are. Without the message content intent people's words would come empty."""
-        body = loaded(answer.body)
+        body = decoded(answer.body)
         if answer.status != 200 or not isinstance(body, dict):
             return failure_of(answer)
         if call.key:
@@ -385,6 +384,6 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _sent(answer: ApiResponse) -> Sent | Refused | Doubt:
-    body = loaded(answer.body)
+    body = decoded(answer.body)
     message_id = ident(body.get("id")) if isinstance(body, dict) else None
     return failure_of(answer) if message_id is None else Sent(message_id=message_id)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from threadline.adapters.http import retry_after
+from threadline.adapters.answers import failure_of as plain_failure
+from threadline.adapters.answers import retry_after
 from threadline.core.deliveries import Failure
-from threadline.core.values import clean
+from threadline.core.values import clean, decoded, one_line
 from threadline.core.wire import ApiResponse, Bucket, Doubt, Refused
 
-REASON = 300
 OPENING_TOO_FAST = 40003
 NO_HISTORY = 160002
 HAS_THREAD = 160004
@@ -28,17 +27,9 @@ CODES: dict[int, Failure] = {
 ACCOUNT_WIDE = frozenset({20028, 40003, 40062})
 
 
-def loaded(body: bytes) -> Any:
-    """A body as JSON; None where it is none."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
 def code_of(answer: ApiResponse) -> int | None:
     """Discord's own code for what went wrong; None where it gives none."""
-    match loaded(answer.body):
+    match decoded(answer.body):
         case {"code": int(code)} if code:
             return code
     return None
@@ -50,7 +41,7 @@ def failure_of(answer: ApiResponse) -> Refused | Doubt:
     A server error may come from behind the deed, so it is in doubt; the nonce makes it safe to ask
     again for two minutes.
     """
-    body = loaded(answer.body)
+    body = decoded(answer.body)
     said = body if isinstance(body, dict) else {}
     code, status = code_of(answer), answer.status
     reason = _reason(said, code, status)
@@ -69,14 +60,7 @@ def failure_of(answer: ApiResponse) -> Refused | Doubt:
         return Doubt(reason="Discord took it and gave no usable answer.")
     if code in CODES:
         return Refused(failure=CODES[code], reason=reason)
-    match status:
-        case 401 | 403:
-            return Refused(failure=Failure.AUTH, reason=reason)
-        case 404 | 410:
-            return Refused(failure=Failure.NOT_FOUND, reason=reason)
-        case 405 | 415:
-            return Refused(failure=Failure.UNSUPPORTED, reason=reason)
-    return Refused(failure=Failure.PERMANENT, reason=reason)
+    return Refused(failure=plain_failure(status) or Failure.PERMANENT, reason=reason)
 
 
 def _wait(said: dict[str, Any], answer: ApiResponse) -> float | None:
@@ -106,7 +90,6 @@ def _bucket(said: dict[str, Any], code: int | None, answer: ApiResponse) -> Buck
 
 def _reason(said: dict[str, Any], code: int | None, status: int) -> str:
     message = said.get("message")
-    words = clean(message)[:REASON] if isinstance(message, str) else ""
-    plain = "".join(one if one.isprintable() else " " for one in words).strip()
+    plain = one_line(clean(message)) if isinstance(message, str) else ""
     number = f"HTTP {status}" if code is None else f"HTTP {status}, code {code}"
     return f"{plain} ({number})" if plain else number

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from email.utils import parsedate_to_datetime
 from typing import Any
 
+from threadline.adapters.answers import by_status, retry_after, seconds
 from threadline.core.adapters import Account, Capabilities
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import ConversationRef, Kind
+from threadline.core.values import json_object, one_line
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -31,7 +32,6 @@ from threadline.core.wire import (
 )
 
 MAX_ID = 1024
-REASON = 300
 MAX_ANSWER = 64 * 1024
 
 
@@ -89,7 +89,7 @@ class Http:
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a typed refusal, else what the status says: total over all answers."""
-        said = _object(answer.body)
+        said = json_object(answer.body)
         refusal = _refusal(said, answer)
         if refusal is not None:
             return refusal
@@ -105,7 +105,7 @@ class Http:
 
     def is_proven(self, words: str, answer: ApiResponse) -> bool:
         """Only an answer that says them, not any server that says OK."""
-        said = _object(answer.body).get("challenge")
+        said = json_object(answer.body).get("challenge")
         return 200 <= answer.status < 300 and said == words
 
     def open_child(
@@ -125,7 +125,7 @@ class Http:
         self, parent: ConversationRef, call: ApiCall, answer: ApiResponse
     ) -> ConversationRef | Refused | Doubt:
         """The child's address: `{"conversation_id", "parent_conversation_id"?}`."""
-        said = _object(answer.body)
+        said = json_object(answer.body)
         refusal = _refusal(said, answer)
         if refusal is not None:
             return refusal
@@ -154,15 +154,6 @@ class Http:
         }
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    """The answer as an object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def _proof(message_id: Any) -> Sent | Doubt:
     if isinstance(message_id, str) and 0 < len(message_id) <= MAX_ID and message_id.isprintable():
         return Sent(message_id=message_id)
@@ -183,72 +174,11 @@ def _refusal(said: Mapping[str, Any], answer: ApiResponse) -> Refused | None:
         chosen = Bucket(bucket) if isinstance(bucket, str) else None
     except ValueError:
         chosen = None
-    wait = _seconds(said.get("wait"))
+    wait = seconds(said.get("wait"))
     reason = said.get("reason")
     return Refused(
         failure=failure,
-        reason=_plain(reason) if isinstance(reason, str) and reason else _plain(str(word)),
+        reason=one_line(reason) if isinstance(reason, str) and reason else one_line(str(word)),
         wait=retry_after(answer) if wait is None else wait,
         bucket=chosen,
     )
-
-
-def by_status(answer: ApiResponse) -> Refused | Doubt:
-    """What a bare status means: every one has exactly one meaning.
-
-    Only 503 promises that nothing was done; any other 5xx may come from behind the deed.
-    """
-    status, wait = answer.status, retry_after(answer)
-    reason = f"HTTP {status}"
-    match status:
-        case 429:
-            return Refused(failure=Failure.RATE_LIMITED, reason=reason, wait=wait)
-        case 503:
-            return Refused(failure=Failure.TRANSIENT, reason=reason, wait=wait)
-        case 401 | 403 | 407:
-            return Refused(failure=Failure.AUTH, reason=reason)
-        case 404 | 410:
-            return Refused(failure=Failure.NOT_FOUND, reason=reason)
-        case 405 | 415 | 501:
-            return Refused(failure=Failure.UNSUPPORTED, reason=reason)
-        case _ if 300 <= status < 500 and status not in (408, 409, 425):
-            return Refused(failure=Failure.PERMANENT, reason=reason)
-    return Doubt(reason=f"{reason}: it may have been said.")
-
-
-def retry_after(answer: ApiResponse) -> float | None:
-    """The stated wait in seconds: a number, a fraction, or a date held against the answer's own.
-
-    >>> retry_after(ApiResponse(status=429, headers={"retry-after": "1.5"}))
-    1.5
-    >>> retry_after(ApiResponse(status=429, headers={"retry-after": "soon"})) is None
-    True
-    """
-    given = answer.headers.get("retry-after", "").strip()
-    if not given:
-        return None
-    try:
-        return _seconds(float(given))
-    except ValueError:
-        pass
-    try:
-        until = parsedate_to_datetime(given)
-        at = parsedate_to_datetime(answer.headers.get("date", ""))
-        return max(0.0, (until - at).total_seconds())
-    except (ValueError, TypeError):
-        return None
-
-
-def _seconds(wait: Any) -> float | None:
-    if isinstance(wait, bool) or not isinstance(wait, int | float):
-        return None
-    try:
-        seconds = float(wait)
-    except OverflowError:
-        return None
-    return seconds if seconds == seconds else None
-
-
-def _plain(text: str) -> str:
-    """An adapter's words as one short printable line."""
-    return "".join(one if one.isprintable() else " " for one in text[:REASON]).strip()

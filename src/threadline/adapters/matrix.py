@@ -19,7 +19,6 @@ from threadline.adapters.matrix_api import (
     MEDIA,
     OLD_MEDIA,
     Api,
-    decoded,
     encoded,
     refusal,
 )
@@ -31,6 +30,7 @@ from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past,
 from threadline.core.deliveries import Failure
 from threadline.core.matrix import NAME, clean, ident
 from threadline.core.model import Actor, Attachment, ConversationRef
+from threadline.core.values import json_object
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -92,7 +92,7 @@ class Matrix:
 
     def parse(self, request: Request) -> Heard:
         """One sync answer, or one transaction. Total."""
-        body = decoded(request.body)
+        body = json_object(request.body)
         return hear(self._places, body) if body else Heard(skipped=("malformed",))
 
     def handshake(self, request: Request) -> Reply | None:
@@ -131,14 +131,14 @@ class Matrix:
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof is the event's id. Where the HTML was refused, the plain words are the next call:
         nothing was said yet, so they go under the same transaction id."""
-        said = decoded(answer.body)
+        said = json_object(answer.body)
         if answer.status == 200:
             event_id = ident(said.get("event_id"))
             if event_id is None:
                 return Doubt(reason="the homeserver took it and named no event.")
             return Sent(message_id=event_id)
         if answer.status in (400, 413) and said.get("errcode") in _TOO_MUCH:
-            content = decoded(call.body)
+            content = json_object(call.body)
             if content.pop("formatted_body", None) is not None:
                 content.pop("format", None)
                 return ApiCall(
@@ -185,7 +185,7 @@ class Matrix:
         """The bytes; a server older than authenticated media is asked in the old way."""
         if answer.status == 200:
             return answer.body
-        word = decoded(answer.body).get("errcode")
+        word = json_object(answer.body).get("errcode")
         if word == "M_UNRECOGNIZED" and MEDIA in call.url:
             return self._download(attachment, OLD_MEDIA)
         return refusal(answer)
@@ -237,7 +237,7 @@ class Matrix:
         self, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | Identity | Refused | Doubt:
         """Who we are, then what we are called."""
-        said = decoded(answer.body)
+        said = json_object(answer.body)
         if call.route == "check":
             user = ident(said.get("user_id"))
             if answer.status != 200:

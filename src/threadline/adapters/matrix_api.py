@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from threadline.adapters.http import by_status, retry_after
+from threadline.adapters.answers import by_status, retry_after
 from threadline.core.deliveries import Failure
 from threadline.core.matrix import clean
+from threadline.core.values import json_object, one_line
 from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, Refused
 
 CLIENT = "/_matrix/client/v3"
 MEDIA = "/_matrix/client/v1/media"
 OLD_MEDIA = "/_matrix/media/v3"
-REASON = 300
 PAGE_BYTES = 16 * 1024 * 1024
 
 # A homeserver says what is wrong in a word; the status only says of which sort it is.
@@ -85,21 +85,12 @@ def encoded(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def decoded(body: bytes) -> dict[str, Any]:
-    """A body as an object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def refusal(answer: ApiResponse) -> Refused | Doubt:
     """What an answer means that is no success: every status and body has one meaning.
 
     After a 5xx the deed may be done, whatever the body says.
     """
-    said = decoded(answer.body)
+    said = json_object(answer.body)
     word = said.get("errcode")
     failure = _MEANS.get(word) if isinstance(word, str) else None
     if answer.status == 429:
@@ -125,4 +116,4 @@ def stated_wait(answer: ApiResponse, said: Mapping[str, Any]) -> float | None:
 
 def _words(value: object) -> str:
     text = clean(value) if isinstance(value, str) else ""
-    return "".join(one if one.isprintable() else " " for one in text[:REASON]).strip()
+    return one_line(text)

@@ -10,11 +10,12 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from threadline.adapters.matrix_api import CLIENT, Api, decoded, refusal
+from threadline.adapters.matrix_api import CLIENT, Api, refusal
 from threadline.adapters.matrix_events import Known, Places, is_event, room_of, said_in
 from threadline.core.adapters import Past
 from threadline.core.matrix import ident, relation
 from threadline.core.model import ConversationRef, Kind
+from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 
 PAGE = 100
@@ -57,7 +58,7 @@ def read_history(
     api: Api, places: Places, ref: ConversationRef, call: ApiCall, answer: ApiResponse
 ) -> Past | Refused | Doubt:
     """The page. Total."""
-    said = decoded(answer.body)
+    said = json_object(answer.body)
     if answer.status != 200:
         return refusal(answer)
     context = f"{CLIENT}/rooms/" in call.url and "/context/" in urlsplit(call.url).path

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from threadline.adapters.matrix_api import CLIENT, Api, decoded, refusal
+from threadline.adapters.matrix_api import CLIENT, Api, refusal
 from threadline.adapters.matrix_events import Places
 from threadline.core.deliveries import Failure
 from threadline.core.matrix import ident
 from threadline.core.model import ConversationRef, Kind
+from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 
 LIST, MEMBER, CREATE, ALIAS, INVITE, KEEP = (
@@ -56,7 +57,7 @@ def read_direct(
     api: Api, places: Places, address: str, call: ApiCall, answer: ApiResponse
 ) -> ApiCall | ConversationRef | Refused | Doubt:
     """The room, or the next step towards it. Total."""
-    me, said, ok = places.account.account_id, decoded(answer.body), answer.status == 200
+    me, said, ok = places.account.account_id, json_object(answer.body), answer.status == 200
     if not is_person(address):
         return Refused(failure=Failure.PERMANENT, reason="a person's id is @name:server.")
     match call.route:
@@ -68,7 +69,7 @@ def read_direct(
             return _member(api, listed[0], address) if listed else _create(api, me, address)
         case "opening.keep":
             # The room is there and ours, even where the list could not be kept.
-            return places.room(_listed(decoded(call.body), address)[0], Kind.DM)
+            return places.room(_listed(json_object(call.body), address)[0], Kind.DM)
         case "opening.member" if ok or answer.status in (403, 404):
             room, named = _room(call), _asked(call, "alias")
             if ok and said.get("membership") in ("join", "invite"):

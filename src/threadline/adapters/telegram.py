@@ -21,8 +21,9 @@ from threadline.adapters.telegram_updates import MALFORMED, Updates
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment
-from threadline.core.telegram import API, MAX_BYTES, WANTED, address, read_object, whole
+from threadline.core.telegram import API, MAX_BYTES, WANTED, address, whole
 from threadline.core.telegram import call as call_of
+from threadline.core.values import json_object
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -70,7 +71,7 @@ class Telegram:
 
     def parse(self, request: Request) -> Heard:
         """What one update says."""
-        update = read_object(request.body)
+        update = json_object(request.body)
         found = self._updates.read(update) if update else MALFORMED
         if isinstance(found, str):
             return Heard(skipped=(found,))
@@ -98,7 +99,7 @@ class Telegram:
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal, doubt; or the call again: as plain text, or to where a group went."""
-        said, body = read_object(answer.body), read_object(call.body)
+        said, body = json_object(answer.body), json_object(call.body)
         if answer.status < 300 and at(said, "ok") is True:
             message_id = ident(said, "result", "message_id")
             if not message_id:
@@ -140,8 +141,8 @@ class Telegram:
                 return answer.body
             if answer.status == 404:
                 return Refused(failure=Failure.NOT_FOUND, reason=GONE)
-            return refused(answer, read_object(answer.body))
-        said = read_object(answer.body)
+            return refused(answer, json_object(answer.body))
+        said = json_object(answer.body)
         path = line(said, "result", "file_path")
         if answer.status != 200 or not path:
             refusal = refused(answer, said)
@@ -185,7 +186,7 @@ class Telegram:
         self, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | Identity | Refused | Doubt:
         """The bot, and whether its privacy mode hides from it what is said in groups."""
-        said = read_object(answer.body)
+        said = json_object(answer.body)
         if self._mode not in (POLL, WEBHOOK):
             reason = f"`mode` is {POLL} or {WEBHOOK}, not {self._mode!r}."
             return Refused(failure=Failure.UNSUPPORTED, reason=reason)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from threadline.adapters.twilio_answers import parsed, refusal, sent
+from threadline.adapters.twilio_answers import refusal, sent
 from threadline.adapters.twilio_events import WHATSAPP, Places, heard
 from threadline.adapters.twilio_past import Page, file_at, taken, time_of
 from threadline.adapters.twilio_signature import FORM, form, is_form, is_signed
@@ -23,6 +23,7 @@ from threadline.adapters.whatsapp_text import whatsapp_text
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past
 from threadline.core.deliveries import Failure
 from threadline.core.model import Actor, Attachment, ConversationRef
+from threadline.core.values import json_object
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -82,7 +83,7 @@ class Twilio:
         if is_form(request):
             given: Any = dict(form(request.body) or ())
         else:
-            given = parsed(request.body)
+            given = json_object(request.body)
         words = {name: value for name, value in given.items() if isinstance(value, str)}
         return heard({**words, "key": request.query.get("key", "")}, self._places)
 
@@ -206,7 +207,7 @@ class Twilio:
         refused = refusal(answer)
         if refused is not None:
             return refused
-        said = parsed(answer.body)
+        said = json_object(answer.body)
         if call.route == "numbers":
             rows = said.get("incoming_phone_numbers")
             first = rows[0] if isinstance(rows, list) and rows else None

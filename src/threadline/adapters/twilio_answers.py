@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
+from threadline.adapters.answers import NO_CODE, by_status, code_of, retry_after
 from threadline.core.deliveries import Failure
+from threadline.core.values import json_object, one_line
 from threadline.core.wire import ApiResponse, Bucket, Doubt, Refused, Sent
 
-REASON = 300
 MAX_ID = 64
-NO_CODE = -1
 
 # https://www.twilio.com/docs/api/errors
 LIMITED = frozenset({14107, 20429, 21611, 63018, 63038})
@@ -24,23 +22,14 @@ CODES: Mapping[int, Failure] = {
 GONE = ("failed", "undelivered", "canceled")
 
 
-def parsed(body: bytes) -> dict[str, Any]:
-    """A JSON object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def sent(answer: ApiResponse) -> Sent | Refused | Doubt:
     """What an answer to a message means. Total."""
     refused = refusal(answer)
     if refused is not None:
         return refused
-    said = parsed(answer.body)
+    said = json_object(answer.body)
     if said.get("status") in GONE:
-        return failed(number(said.get("error_code")), said.get("error_message"))
+        return failed(code_of(said.get("error_code")), said.get("error_message"))
     found = said.get("sid")
     if isinstance(found, str) and found.isalnum() and 0 < len(found) <= MAX_ID:
         return Sent(message_id=found)
@@ -52,26 +41,19 @@ def refusal(answer: ApiResponse) -> Refused | Doubt | None:
     status = answer.status
     if 200 <= status < 300:
         return None
-    said = parsed(answer.body)
-    code = number(said.get("code"))
+    said = json_object(answer.body)
+    code = code_of(said.get("code"))
     reason = reason_of(code, said.get("message")) if said else f"HTTP {status}"
     if code in LIMITED or status == 429:
         return Refused(
             failure=Failure.RATE_LIMITED,
             reason=reason,
-            wait=_wait(answer),
+            wait=retry_after(answer),
             bucket=Bucket.ACCOUNT if code in LIMITED else None,
         )
     if code in CODES:
         return Refused(failure=CODES[code], reason=reason)
-    match status:
-        case 401 | 403:
-            return Refused(failure=Failure.AUTH, reason=reason)
-        case 404 | 410:
-            return Refused(failure=Failure.NOT_FOUND, reason=reason)
-        case _ if 300 <= status < 500 and status not in (408, 409, 425):
-            return Refused(failure=Failure.PERMANENT, reason=reason)
-    return Doubt(reason=f"{reason}: it may have been said.")
+    return by_status(answer, reason=reason, careful=True)
 
 
 def failed(code: int, words: object = None) -> Refused:
@@ -86,22 +68,4 @@ def reason_of(code: int, words: object) -> str:
     """Twilio's words with its code, on one line."""
     said = words if isinstance(words, str) else ""
     line = f"{'' if code == NO_CODE else code} {said}".strip() or "no reason was given"
-    return "".join(one if one.isprintable() else " " for one in line[:REASON])
-
-
-def number(value: object) -> int:
-    """A code, which comes as a number or as a word of digits; -1 is none."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 10:
-        return int(value)
-    return NO_CODE
-
-
-def _wait(answer: ApiResponse) -> float | None:
-    given = answer.headers.get("retry-after", "").strip()
-    try:
-        seconds = float(given)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < 1e9 else None
+    return one_line(line)

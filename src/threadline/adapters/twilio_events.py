@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from threadline.adapters.twilio_answers import GONE, failed, number
+from threadline.adapters.answers import code_of
+from threadline.adapters.twilio_answers import GONE, failed
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, Attachment, ConversationRef, InboundMessage, Kind
 from threadline.core.wire import Heard, Receipt
@@ -78,7 +79,7 @@ def _status(fields: Mapping[str, str], status: str, places: Places) -> Heard:
     refused = None
     if status in GONE:
         words = fields.get("ChannelStatusMessage") or fields.get("ErrorMessage") or status
-        refused = failed(number(fields.get("ErrorCode")), words)
+        refused = failed(code_of(fields.get("ErrorCode")), words)
     receipt = Receipt(
         conversation=places.ref(fields.get("To", "")),
         message_id=message_id,
@@ -128,7 +129,7 @@ def _others(fields: Mapping[str, str], sender: str, places: Places) -> tuple[Con
 
 
 def _files(fields: Mapping[str, str]) -> tuple[Attachment, ...]:
-    count = number(fields.get("NumMedia"))
+    count = code_of(fields.get("NumMedia"))
     found = []
     for at in range(min(max(count, 0), FILES)):
         url = fields.get(f"MediaUrl{at}", "")

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from threadline.adapters.twilio_answers import GONE, number, parsed
+from threadline.adapters.answers import code_of
+from threadline.adapters.twilio_answers import GONE
 from threadline.adapters.twilio_events import FILES, Places
 from threadline.core.model import (
     Actor,
@@ -21,6 +22,7 @@ from threadline.core.model import (
     Direction,
     InboundMessage,
 )
+from threadline.core.values import json_object
 from threadline.core.wire import ApiCall
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -54,7 +56,7 @@ class Step:
 
 def taken(page: Page, body: bytes, ref: ConversationRef, places: Places, myself: Actor) -> Step:
     """Lay one page into what waits."""
-    said = parsed(body)
+    said = json_object(body)
     rows = said.get("messages")
     listed = [one for one in rows if isinstance(one, dict)] if isinstance(rows, list) else []
     times = [at for one in listed if (at := _time(one)) is not None]
@@ -107,12 +109,12 @@ def message(
 
 def time_of(body: bytes) -> datetime | None:
     """When a single message was sent."""
-    return _time(parsed(body))
+    return _time(json_object(body))
 
 
 def file_at(body: bytes, position: int) -> str | None:
     """The path of one file of a message, from the list of its files."""
-    rows = parsed(body).get("media_list")
+    rows = json_object(body).get("media_list")
     if not isinstance(rows, list) or not 0 <= position < len(rows):
         return None
     uri = rows[position].get("uri") if isinstance(rows[position], dict) else None
@@ -121,7 +123,7 @@ def file_at(body: bytes, position: int) -> str | None:
 
 def _files(row: Mapping[str, Any], sid: str) -> tuple[Attachment, ...]:
     """The list says only how many there are; their addresses are asked for with the bytes."""
-    count = min(max(number(row.get("num_media")), 0), FILES)
+    count = min(max(code_of(row.get("num_media")), 0), FILES)
     return tuple(Attachment(id=f"{sid}/{at}", type="file") for at in range(count))
 
 

@@ -15,7 +15,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from threadline.adapters.whatsapp_answers import by_status, parsed, refusal, sent
+from threadline.adapters.answers import by_status
+from threadline.adapters.whatsapp_answers import refusal, sent
 from threadline.adapters.whatsapp_events import heard
 from threadline.adapters.whatsapp_places import Places, recipient
 from threadline.adapters.whatsapp_text import whatsapp_text
@@ -23,6 +24,7 @@ from threadline.adapters.whatsapp_words import word
 from threadline.core.adapters import Account, Ask, Capabilities, Identity
 from threadline.core.deliveries import Failure
 from threadline.core.model import Actor, Attachment, ConversationRef
+from threadline.core.values import json_object
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -120,8 +122,8 @@ class WhatsApp:
     ) -> ApiCall | bytes | Refused | Doubt:
         """The address, and then the bytes."""
         if call.route == "file":
-            return answer.body if answer.status == 200 else by_status(answer)
-        said = parsed(answer.body)
+            return answer.body if answer.status == 200 else by_status(answer, careful=True)
+        said = json_object(answer.body)
         refused = refusal(said, answer)
         if refused is not None:
             return refused
@@ -170,7 +172,7 @@ class WhatsApp:
         self, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | Identity | Refused | Doubt:
         """The number, by Meta's id for it."""
-        said = parsed(answer.body)
+        said = json_object(answer.body)
         refused = refusal(said, answer)
         if refused is not None:
             return refused

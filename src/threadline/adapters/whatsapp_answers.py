@@ -6,15 +6,15 @@ status webhook will tell.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from threadline.adapters.answers import NO_CODE, by_status, code_of, retry_after
 from threadline.adapters.whatsapp_places import PHONE, Places
 from threadline.core.deliveries import Failure
+from threadline.core.values import json_object, one_line
 from threadline.core.wire import ApiResponse, Bucket, Doubt, Refused, Sent
 
-REASON = 300
 MAX_ID = 1024
 
 # https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes
@@ -38,16 +38,6 @@ CODES: Mapping[int, Failure] = {
 # "Unknown error": whether it was said is known only where the status is a refusal.
 VAGUE = frozenset({1, 131000, 135000})
 UNKNOWN_OBJECT = 33
-NO_CODE = -1
-
-
-def parsed(body: bytes) -> dict[str, Any]:
-    """A JSON object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def sent(answer: ApiResponse, places: Places, to: str) -> Sent | Refused | Doubt:
@@ -56,7 +46,7 @@ def sent(answer: ApiResponse, places: Places, to: str) -> Sent | Refused | Doubt
     Where a phone was dialled in another form than WhatsApp writes it, the answer says which one
     it is, and by that one the person will write.
     """
-    said = parsed(answer.body)
+    said = json_object(answer.body)
     refused = refusal(said, answer)
     if refused is not None:
         return refused
@@ -85,13 +75,13 @@ def refusal(said: Mapping[str, Any], answer: ApiResponse) -> Refused | Doubt | N
         return by_code(error, answer)
     if 200 <= answer.status < 300:
         return None
-    return by_status(answer)
+    return by_status(answer, careful=True)
 
 
 def by_code(error: Mapping[str, Any], answer: ApiResponse) -> Refused | Doubt:
     """An answer that names an error."""
-    code = _number(error.get("code"))
-    if code == 100 and _number(error.get("error_subcode")) == UNKNOWN_OBJECT:
+    code = code_of(error.get("code"))
+    if code == 100 and code_of(error.get("error_subcode")) == UNKNOWN_OBJECT:
         return Refused(failure=Failure.AUTH, reason=reason_of(error))
     if code in LIMITS:
         return Refused(
@@ -116,26 +106,11 @@ def failed(error: object) -> Refused:
     """Why a message that was taken could not be handed on, as its status says."""
     if not isinstance(error, Mapping):
         return Refused(failure=Failure.PERMANENT, reason="WhatsApp could not hand it on.")
-    code = _number(error.get("code"))
+    code = code_of(error.get("code"))
     failure = CODES.get(code, Failure.PERMANENT)
     if code in LIMITS:
         return Refused(failure=Failure.RATE_LIMITED, reason=reason_of(error), bucket=LIMITS[code])
     return Refused(failure=failure, reason=reason_of(error))
-
-
-def by_status(answer: ApiResponse) -> Refused | Doubt:
-    """What a bare status means."""
-    status, reason = answer.status, f"HTTP {answer.status}"
-    match status:
-        case 429:
-            return Refused(failure=Failure.RATE_LIMITED, reason=reason, wait=_wait(answer))
-        case 401 | 403:
-            return Refused(failure=Failure.AUTH, reason=reason)
-        case 404 | 410:
-            return Refused(failure=Failure.NOT_FOUND, reason=reason)
-        case _ if 300 <= status < 500 and status not in (408, 409, 425):
-            return Refused(failure=Failure.PERMANENT, reason=reason)
-    return Doubt(reason=f"{reason}: it may have been said.")
 
 
 def reason_of(error: Mapping[str, Any]) -> str:
@@ -145,22 +120,13 @@ def reason_of(error: Mapping[str, Any]) -> str:
     words = next(
         (one for one in (details, error.get("message"), error.get("title")) if _is_text(one)), ""
     )
-    code = _number(error.get("code"))
+    code = code_of(error.get("code"))
     line = f"{'' if code == NO_CODE else code} {words}".strip() or "an error without a code"
-    return "".join(one if one.isprintable() else " " for one in line[:REASON])
+    return one_line(line)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _number(value: object) -> int:
-    """A code, which comes as a number and sometimes as a word of digits; -1 is none."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12:
-        return int(value)
-    return NO_CODE
 
 
 def _wait(answer: ApiResponse) -> float | None:
@@ -170,10 +136,11 @@ def _wait(answer: ApiResponse) -> float | None:
     ...     '{"1":[{"type":"whatsapp","estimated_time_to_regain_access":3}]}'}))
     180.0
     """
-    given = answer.headers.get("retry-after", "").strip()
-    if given.isascii() and given.isdecimal() and len(given) < 9:
-        return float(given)
-    usage = parsed(answer.headers.get("x-business-use-case-usage", "").encode("utf-8", "replace"))
+    if (wait := retry_after(answer)) is not None:
+        return wait
+    usage = json_object(
+        answer.headers.get("x-business-use-case-usage", "").encode("utf-8", "replace")
+    )
     minutes = [
         one.get("estimated_time_to_regain_access")
         for rows in usage.values()

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from threadline.adapters.whatsapp_answers import failed, parsed
+from threadline.adapters.whatsapp_answers import failed
 from threadline.adapters.whatsapp_places import Places
 from threadline.adapters.whatsapp_words import thing, things, word, words_of
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
+from threadline.core.values import json_object
 from threadline.core.wire import Heard, Receipt
 
 SYSTEM = Actor("whatsapp", "WhatsApp", is_bot=True)
@@ -37,7 +38,7 @@ class _Found:
 def heard(body: bytes, places: Places, myself: Actor) -> Heard:
     """What this number hears in a request's body. Total."""
     found = _Found()
-    for change in _changes(parsed(body), found):
+    for change in _changes(json_object(body), found):
         value = thing(change.get("value"))
         field_name = word(change.get("field"))
         if word(thing(value.get("metadata")).get("phone_number_id")) != places.account_id:

@@ -58,15 +58,6 @@ def updates(account: Account, cursor: str | None, seconds: int) -> ApiCall:
     return replace(call(account, "getUpdates", body), most=MAX_BYTES)
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """A body as an object; anything else is an empty one."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def whole(text: str) -> bool:
     """Whether a text is a whole number of Telegram's, and nothing else.
 

@@ -5,6 +5,7 @@ Everything here is total: whatever stands in a field, the answer is a value of t
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
@@ -29,6 +30,29 @@ def clean(text: str) -> str:
 def said(value: object) -> str:
     """A text as it may be stored; empty where the export holds none."""
     return clean(value) if isinstance(value, str) else ""
+
+
+def decoded(body: bytes) -> Any:
+    """Bytes as JSON; None where they are none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Bytes as a JSON object; anything else is an empty one."""
+    found = decoded(body)
+    return found if isinstance(found, dict) else {}
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Somebody else's words as one short line that may be shown.
+
+    >>> one_line("not\\nnow ")
+    'not now'
+    """
+    return "".join(one if one.isprintable() else " " for one in text[:most]).strip()
 
 
 def ident(value: object) -> str | None:

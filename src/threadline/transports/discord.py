@@ -24,7 +24,7 @@ from hikari.impl.shard import GatewayShardImpl
 from threadline.core.adapters import Account
 from threadline.core.errors import ConfigError, Unauthenticated
 from threadline.core.outside import AddressRefused, place
-from threadline.core.values import ident, records
+from threadline.core.values import decoded, ident, records
 from threadline.core.wire import ApiCall, ApiResponse, Batch, Lost, Request, Unsent
 from threadline.transports.http import HttpTransport
 
@@ -276,7 +276,7 @@ class DiscordTransport(HttpTransport):
             answer = await self._ask(account, f"/channels/{channel}")
         except (Unsent, Lost):
             return None
-        return _loaded(answer) if answer.status == 200 else None
+        return decoded(answer.body) if answer.status == 200 else None
 
     async def _shard(self, account: Account, ears: Ears) -> Shard:
         """A shard for the gateway Discord names, which also says whether it would take us."""
@@ -284,7 +284,7 @@ class DiscordTransport(HttpTransport):
         if answer.status == 401:
             raise Unauthenticated("Discord does not take the bot's token: connect again.")
         url = ""
-        match _loaded(answer):
+        match decoded(answer.body):
             case {"url": str(url), "session_start_limit": {"remaining": int(left), **limit}}:
                 if left < 1:
                     wait = limit.get("reset_after")
@@ -313,13 +313,6 @@ class DiscordTransport(HttpTransport):
         api = str(account.settings.get("api") or API).rstrip("/")
         headers = {"authorization": f"Bot {account.credentials.get('token', '')}"}
         return await self.perform(ApiCall(method="GET", url=api + path, headers=headers))
-
-
-def _loaded(answer: ApiResponse) -> object:
-    try:
-        return json.loads(answer.body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _why(error: BaseException) -> Exception:

@@ -17,6 +17,7 @@ from threadline.core.adapters import Account
 from threadline.core.errors import InvalidInput, Unauthenticated
 from threadline.core.matrix import ident, relation
 from threadline.core.model import ConversationRef, Kind
+from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Batch, Lost, Request, Unsent
 from threadline.transports.http import HttpTransport
 
@@ -132,7 +133,7 @@ class _Poll:
             answer = await self._ask("GET", *self._list_of_direct())
             if answer.status not in (200, 404):
                 _good(answer)
-            self._direct = _object(answer.body) if answer.status == 200 else {}
+            self._direct = json_object(answer.body) if answer.status == 200 else {}
         told = {"type": "m.direct", "content": self._direct}
         said["account_data"] = {"events": [told]}
         direct = {
@@ -166,7 +167,7 @@ class _Poll:
             answer = await self._ask("GET", "rooms", room, "messages", query=query)
             if answer.status != 200:
                 return False
-            page = _object(answer.body)
+            page = json_object(answer.body)
             found = _list(page, "chunk")
             for number, event in enumerate(found):
                 if self._entered(event):
@@ -200,7 +201,7 @@ class _Poll:
             self._counts.pop(room, None)
         if room not in self._counts:
             answer = await self._ask("GET", "rooms", room, "joined_members")
-            joined = _object(answer.body).get("joined") if answer.status == 200 else None
+            joined = json_object(answer.body).get("joined") if answer.status == 200 else None
             if not isinstance(joined, dict):
                 return
             self._counts[room] = len(joined)
@@ -220,7 +221,7 @@ class _Poll:
             if target not in self._seen and fetched and asked < ASKED:
                 asked += 1
                 answer = await self._ask("GET", "rooms", room, "event", target)
-                found = _object(answer.body) if answer.status == 200 else {}
+                found = json_object(answer.body) if answer.status == 200 else {}
                 self._remember({"event_id": target, "type": "", "content": {}, **found})
             if target in self._seen:
                 about.append(self._seen[target])
@@ -238,7 +239,7 @@ class _Poll:
         answer = await self._ask("GET", "rooms", room, "state", "m.room.tombstone", "")
         if answer.status != 200:
             return []
-        content = _object(answer.body)
+        content = json_object(answer.body)
         event = {"type": "m.room.tombstone", "state_key": "", "sender": "-", "room_id": room}
         return [{**event, "content": content}]
 
@@ -294,7 +295,7 @@ class _Poll:
             answer = await self._ask("GET", *self._list_of_direct())
             if answer.status not in (200, 404):
                 return
-            kept = _object(answer.body) if answer.status == 200 else {}
+            kept = json_object(answer.body) if answer.status == 200 else {}
             others = [one for one in _texts(kept.get(sender)) if one != room]
             self._direct = {**kept, sender: [*others, room]}
             await self._ask("PUT", *self._list_of_direct(), body=self._direct)
@@ -349,11 +350,11 @@ def _filter(timeline: int) -> dict[str, Any]:
 def _good(answer: ApiResponse) -> dict[str, Any]:
     """The answer as an object. Raises what its status means to somebody who waits for events."""
     if answer.status == 200:
-        said = _object(answer.body)
+        said = json_object(answer.body)
         if not said:
             raise Lost("the homeserver's answer is not readable.")
         return said
-    word = str(_object(answer.body).get("errcode") or f"HTTP {answer.status}")[:100]
+    word = str(json_object(answer.body).get("errcode") or f"HTTP {answer.status}")[:100]
     if answer.status in (401, 403):
         raise Unauthenticated(
             f"the homeserver does not take the access token ({word}); connect the account anew."
@@ -361,14 +362,6 @@ def _good(answer: ApiResponse) -> dict[str, Any]:
     if answer.status in (404, 405) or 300 <= answer.status < 400:
         raise InvalidInput(f"no Matrix homeserver answers at this address ({word}).")
     raise Lost(f"the homeserver gives no events at the moment ({word}).")
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _list(value: object, name: str) -> list[Any]:
@@ -402,7 +395,7 @@ def _wait(answer: ApiResponse) -> float:
     """How long a limit lasts, in seconds."""
     given: Any = answer.headers.get("retry-after")
     if given is None:
-        millis = _object(answer.body).get("retry_after_ms")
+        millis = json_object(answer.body).get("retry_after_ms")
         given = millis / 1000 if type(millis) is int else 1.0
     try:
         return min(LONGEST_WAIT, max(0.1, float(given)))

@@ -13,7 +13,8 @@ from typing import Any
 
 from threadline.core.adapters import Account
 from threadline.core.errors import Conflict, Unauthenticated
-from threadline.core.telegram import read_object, updates
+from threadline.core.telegram import updates
+from threadline.core.values import json_object
 from threadline.core.wire import ApiResponse, Batch, Lost, Request
 from threadline.transports.http import ANSWER_SECONDS, HttpTransport
 
@@ -46,7 +47,7 @@ class TelegramTransport(HttpTransport):
         """See `core.adapters.Listener.listen`; `cursor` is the number of the next update."""
         while True:
             answer = await self.perform(updates(account, cursor, self._poll))
-            said = read_object(answer.body)
+            said = json_object(answer.body)
             if answer.status == 429:
                 await asyncio.sleep(_wait(said))
                 continue

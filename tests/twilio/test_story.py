@@ -13,11 +13,12 @@ import pytest
 
 from tests.conftest import Store
 from tests.http.conftest import Site, running
+from tests.talk import Talk, connected
 from threadline import Threadline
 from threadline.adapters.twilio import Twilio
 from threadline.core.adapters import Account
 from threadline.core.deliveries import DeliveryState, Failure
-from threadline.core.model import Attachment, ConversationRef, Kind, TranscriptRecord
+from threadline.core.model import Attachment, ConversationRef, Kind
 from threadline.core.wire import ApiCall
 from threadline.testing.simulation import Simulation
 from threadline.transports.http import HttpTransport
@@ -34,12 +35,9 @@ def twilio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
 
 
 @dataclass
-class Scene:
-    """A server connected to the simulator, and one person who writes to it."""
+class Scene(Talk):
+    """One person who writes to the sender."""
 
-    line: Threadline
-    site: Site
-    twilio: Simulation
     phone: str
     account: str
 
@@ -50,37 +48,18 @@ class Scene:
 
     async def says(self, text: str, **more: Any) -> None:
         """The person writes, and everything on its way arrives."""
-        await asyncio.to_thread(self.twilio.do, "say", text=text, phone=self.phone, **more)
+        await asyncio.to_thread(self.platform.do, "say", text=text, phone=self.phone, **more)
         await self.arrives()
-
-    async def arrives(self) -> None:
-        """Nothing is on its way any more."""
-        await asyncio.to_thread(self.twilio.idle)
-
-    async def answers(self, text: str, **more: Any) -> Any:
-        """The agent says something; what became of it."""
-        sent = await self.line.outbound.publish(self.ref, "agent", text, **more)
-        return await self.line.outbound.settled(sent, patience=60)
-
-    async def records(self) -> list[TranscriptRecord]:
-        """The transcript."""
-        return (await self.line.conversations.transcript(self.ref, limit=100)).records
 
     def effects(self) -> list[str]:
         """What the person got."""
-        got = self.twilio.effects("message", place=f"whatsapp:{self.phone}")
+        got = self.platform.effects("message", place=f"whatsapp:{self.phone}")
         return [one["text"] for one in got]
 
 
-async def connected(site: Site, twilio: Simulation, **more: str) -> dict[str, Any]:
-    """The account connected by the calls that `threadline connect` makes."""
-    boss = await site.controller()
-    given = {**twilio.credentials, "api": twilio.url, "public_url": site.url, **more}
-    body = {"provider": "twilio", "given": given, "public_url": site.url}
-    made = await boss.post("/v1/accounts", json=body)
-    assert made.status_code == 200, made.text
-    found: dict[str, Any] = made.json()
-    return found
+def given(twilio: Simulation, site: Site, **more: str) -> dict[str, str]:
+    """What `threadline connect twilio` is told."""
+    return {**twilio.credentials, "api": twilio.url, "public_url": site.url, **more}
 
 
 @pytest.fixture
@@ -88,7 +67,7 @@ async def scene(store: Store, twilio: Simulation) -> AsyncIterator[Scene]:
     """The WhatsApp sender connected, its webhook set as by hand, and `agent` bound."""
     line = Threadline(store, allow_private=True)
     async with running(line) as site:
-        made = await connected(site, twilio)
+        made = await connected(site, "twilio", given(twilio, site))
         await asyncio.to_thread(twilio.webhook, site.url + made["webhook"])
         account = f"{twilio.credentials['account_sid']}:{twilio.credentials['address']}"
         scene = Scene(line, site, twilio, f"+155501{next(PEOPLE)}", account)
@@ -108,15 +87,15 @@ async def test_what_a_person_says_is_answered_and_stands_there_once(scene: Scene
     [question, answer] = await scene.records()
     assert (question.text, question.actor.name) == ("Hello?", "Ann")
     assert (answer.text, answer.source_session_id) == ("**Yes?**", "agent")
-    [effect] = scene.twilio.effects("message", place=f"whatsapp:{scene.phone}")
+    [effect] = scene.platform.effects("message", place=f"whatsapp:{scene.phone}")
     assert effect["id"] == answer.message_id
     assert scene.line.webhooks.counts[("twilio", "receipt")] >= 2
 
 
 async def test_a_webhook_that_comes_again_is_recorded_once(scene: Scene) -> None:
-    await asyncio.to_thread(scene.twilio.fault, "duplicate")
+    await asyncio.to_thread(scene.platform.fault, "duplicate")
     await scene.says("one")
-    await asyncio.to_thread(scene.twilio.redeliver)
+    await asyncio.to_thread(scene.platform.redeliver)
     await scene.arrives()
 
     assert [one.text for one in await scene.records()] == ["Hello?", "one"]
@@ -126,7 +105,7 @@ async def test_a_webhook_that_comes_again_is_recorded_once(scene: Scene) -> None
 async def test_a_send_nobody_was_sure_of_is_settled_by_its_status_callback(
     scene: Scene, fault: str
 ) -> None:
-    await asyncio.to_thread(scene.twilio.fault, fault)
+    await asyncio.to_thread(scene.platform.fault, fault)
 
     done = await scene.answers("Once.")
     await scene.arrives()
@@ -138,7 +117,7 @@ async def test_a_send_nobody_was_sure_of_is_settled_by_its_status_callback(
 
 
 async def test_a_closed_window_is_told_by_a_callback(scene: Scene) -> None:
-    await asyncio.to_thread(scene.twilio.do, "forget", who=f"whatsapp:{scene.phone}")
+    await asyncio.to_thread(scene.platform.do, "forget", who=f"whatsapp:{scene.phone}")
 
     late = await scene.answers("Too late.")
     invited = await scene.answers("May I?", metadata={"template": {"content_sid": "HX1"}})
@@ -153,7 +132,7 @@ async def test_a_closed_window_is_told_by_a_callback(scene: Scene) -> None:
 async def test_what_was_lost_while_nobody_listened_is_read_from_the_list(scene: Scene) -> None:
     await scene.answers("Yes?")
     await scene.arrives()
-    await asyncio.to_thread(scene.twilio.fault, "lose", times=2)
+    await asyncio.to_thread(scene.platform.fault, "lose", times=2)
     await scene.says("lost one")
     await scene.says("lost two")
     boss = await scene.site.controller()
@@ -171,7 +150,7 @@ async def test_a_forged_form_is_refused(scene: Scene) -> None:
     async with httpx.AsyncClient(base_url=scene.site.url, trust_env=False) as stranger:
         posted = await stranger.post(
             f"/v1/webhooks/twilio/{scene.account}",
-            data={"AccountSid": scene.twilio.credentials["account_sid"], "Body": "hi"},
+            data={"AccountSid": scene.platform.credentials["account_sid"], "Body": "hi"},
             headers={"x-twilio-signature": "c2lnbmVk", "x-forwarded-host": "bot.example.org"},
         )
 
@@ -181,7 +160,7 @@ async def test_a_forged_form_is_refused(scene: Scene) -> None:
 async def test_a_phone_number_gets_its_webhook_by_a_call(store: Store, twilio: Simulation) -> None:
     line = Threadline(store, allow_private=True)
     async with running(line) as site:
-        made = await connected(site, twilio, address=SMS)
+        made = await connected(site, "twilio", given(twilio, site, address=SMS))
         phone = f"+155501{next(PEOPLE)}"
         await asyncio.to_thread(twilio.do, "say", text="by SMS", phone=phone, to=SMS)
         await asyncio.to_thread(twilio.idle)

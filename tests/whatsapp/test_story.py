@@ -13,12 +13,13 @@ import httpx
 import pytest
 
 from tests.conftest import Store
-from tests.http.conftest import Site, running
+from tests.http.conftest import running
+from tests.talk import Talk, connected
 from threadline import Threadline
 from threadline.adapters.whatsapp import WhatsApp
 from threadline.core.adapters import Account
 from threadline.core.deliveries import DeliveryState, Failure
-from threadline.core.model import Attachment, ConversationRef, Kind, TranscriptRecord
+from threadline.core.model import Attachment, ConversationRef, Kind
 from threadline.core.wire import ApiCall
 from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
@@ -35,45 +36,29 @@ def meta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
 
 
 @dataclass
-class Scene:
-    """A server connected to the simulator, and one person who writes to it."""
+class Scene(Talk):
+    """One person who writes to the number."""
 
-    line: Threadline
-    site: Site
-    meta: Simulation
     phone: str
     user: str
 
     @property
     def ref(self) -> ConversationRef:
         """Where the person talks."""
-        number = self.meta.credentials["phone_number_id"]
+        number = self.platform.credentials["phone_number_id"]
         return ConversationRef("whatsapp", number, self.user, kind=Kind.DM)
 
     async def says(self, text: str, **more: Any) -> dict[str, Any]:
         """The person writes, and everything on its way arrives."""
         who = {"phone": self.phone, "user_id": self.user, **more}
-        said: dict[str, Any] = await asyncio.to_thread(self.meta.do, "say", text=text, **who)
+        said: dict[str, Any] = await asyncio.to_thread(self.platform.do, "say", text=text, **who)
         await self.arrives()
         return said
-
-    async def arrives(self) -> None:
-        """Nothing is on its way any more."""
-        await asyncio.to_thread(self.meta.idle)
-
-    async def answers(self, text: str, **more: Any) -> Any:
-        """The agent says something; what became of it."""
-        sent = await self.line.outbound.publish(self.ref, "agent", text, **more)
-        return await self.line.outbound.settled(sent, patience=60)
-
-    async def records(self) -> list[TranscriptRecord]:
-        """The transcript."""
-        return (await self.line.conversations.transcript(self.ref, limit=100)).records
 
     def effects(self) -> list[str]:
         """What the person got."""
         mine = (self.user, self.phone)
-        got = self.meta.effects("message")
+        got = self.platform.effects("message")
         return [one["text"] for one in got if one["place"] in mine]
 
 
@@ -82,12 +67,8 @@ async def scene(store: Store, meta: Simulation) -> AsyncIterator[Scene]:
     """The number connected by the calls that `threadline connect` makes, and `agent` bound."""
     line = Threadline(store, allow_private=True)
     async with running(line) as site:
-        boss = await site.controller()
         given = {**meta.credentials, "api": f"{meta.url}/v26.0"}
-        body = {"provider": "whatsapp", "given": given, "public_url": site.url}
-        made = await boss.post("/v1/accounts", json=body)
-        assert made.status_code == 200, made.text
-        assert made.json()["announced"]
+        assert (await connected(site, "whatsapp", given))["announced"]
         number = next(PEOPLE)
         scene = Scene(line, site, meta, f"155501{number}", f"US.{number}")
         await scene.says("Hello?")
@@ -107,18 +88,18 @@ async def test_what_a_person_says_is_answered_and_stands_there_once(scene: Scene
     assert (question.text, question.actor.name) == ("Hello?", "Ann")
     assert (answer.text, answer.source_session_id) == ("**Yes?**", "agent")
     assert answer.actor.is_self
-    [effect] = scene.meta.effects("message", place=scene.user)
+    [effect] = scene.platform.effects("message", place=scene.user)
     assert effect["body"]["context"] == {"message_id": question.message_id}
     assert effect["id"] == answer.message_id
 
 
 async def test_a_webhook_that_comes_again_or_late_is_recorded_once(scene: Scene) -> None:
     for fault in ("duplicate", "reorder"):
-        await asyncio.to_thread(scene.meta.fault, fault)
+        await asyncio.to_thread(scene.platform.fault, fault)
     await scene.says("one")
     await scene.says("two")
     await scene.says("three")
-    await asyncio.to_thread(scene.meta.redeliver)
+    await asyncio.to_thread(scene.platform.redeliver)
     await scene.arrives()
 
     said = [one.text for one in await scene.records()]
@@ -127,7 +108,7 @@ async def test_a_webhook_that_comes_again_or_late_is_recorded_once(scene: Scene)
 
 @pytest.mark.parametrize("fault", ["drop", "late_status"])
 async def test_a_send_nobody_was_sure_of_is_settled_by_its_status(scene: Scene, fault: str) -> None:
-    await asyncio.to_thread(scene.meta.fault, fault)
+    await asyncio.to_thread(scene.platform.fault, fault)
 
     done = await scene.answers("Once.")
     await scene.arrives()
@@ -139,7 +120,7 @@ async def test_a_send_nobody_was_sure_of_is_settled_by_its_status(scene: Scene, 
 
 
 async def test_a_rate_limit_waits_and_loses_nothing(scene: Scene, clock: StillClock) -> None:
-    await asyncio.to_thread(scene.meta.fault, "rate_limit", wait=120)
+    await asyncio.to_thread(scene.platform.fault, "rate_limit", wait=120)
 
     sent = await scene.line.outbound.publish(scene.ref, "agent", "Later.")
     async with asyncio.timeout(60):
@@ -156,14 +137,14 @@ async def test_a_rate_limit_waits_and_loses_nothing(scene: Scene, clock: StillCl
 
 
 async def test_a_closed_window_is_refused_at_once_or_by_a_status(scene: Scene) -> None:
-    await asyncio.to_thread(scene.meta.do, "forget", user=scene.user)
+    await asyncio.to_thread(scene.platform.do, "forget", user=scene.user)
     refused = await scene.answers("Too late.")
     named = {"template": {"name": "hello", "language": "en"}}
     invited = await scene.answers("May I?", metadata=named)
-    await asyncio.to_thread(scene.meta.do, "expect", window="late")
+    await asyncio.to_thread(scene.platform.do, "expect", window="late")
     late = await scene.answers("Still too late.")
     await scene.arrives()
-    await asyncio.to_thread(scene.meta.do, "expect", window="at_once")
+    await asyncio.to_thread(scene.platform.do, "expect", window="at_once")
 
     assert (refused.state, refused.failure) == (DeliveryState.FAILED, Failure.WINDOW_CLOSED)
     assert invited.state is DeliveryState.DELIVERED
@@ -176,7 +157,7 @@ async def test_a_closed_window_is_refused_at_once_or_by_a_status(scene: Scene) -
 async def test_a_person_with_a_new_number_goes_on_in_the_same_transcript(scene: Scene) -> None:
     phone, user = f"{scene.phone}9", f"{scene.user}9"
     await asyncio.to_thread(
-        scene.meta.do,
+        scene.platform.do,
         "move",
         phone=scene.phone,
         user_id=scene.user,
@@ -190,7 +171,7 @@ async def test_a_person_with_a_new_number_goes_on_in_the_same_transcript(scene: 
 
     said = [one.text for one in await scene.records()]
     assert (said[0], said[2:]) == ("Hello?", ["It is me.", "Welcome back."])
-    [effect] = scene.meta.effects("message", place=user)
+    [effect] = scene.platform.effects("message", place=user)
     assert effect["text"] == "Welcome back."
 
 
@@ -198,7 +179,7 @@ async def test_a_person_with_a_new_number_goes_on_in_the_same_transcript(scene: 
 async def test_what_is_said_goes_to_the_user_id_and_not_to_the_phone(scene: Scene) -> None:
     await scene.answers("Here?")
 
-    [effect] = scene.meta.effects("message", place=scene.user)
+    [effect] = scene.platform.effects("message", place=scene.user)
     assert effect["text"] == "Here?"
 
 
@@ -210,7 +191,7 @@ async def test_a_request_of_several_numbers_is_heard_by_its_own(scene: Scene) ->
 
 
 async def test_a_forged_webhook_is_refused_and_says_nothing(scene: Scene) -> None:
-    path = f"/v1/webhooks/whatsapp/{scene.meta.credentials['phone_number_id']}"
+    path = f"/v1/webhooks/whatsapp/{scene.platform.credentials['phone_number_id']}"
     async with httpx.AsyncClient(base_url=scene.site.url, trust_env=False) as stranger:
         posted = await stranger.post(path, content=b'{"entry":[]}')
         asked = await stranger.get(path, params={"hub.mode": "subscribe", "hub.challenge": "1"})
@@ -219,7 +200,7 @@ async def test_a_forged_webhook_is_refused_and_says_nothing(scene: Scene) -> Non
 
 
 async def test_what_the_owner_types_by_hand_is_recorded_as_ours(scene: Scene) -> None:
-    await asyncio.to_thread(scene.meta.do, "type", text="By hand.", phone=scene.phone)
+    await asyncio.to_thread(scene.platform.do, "type", text="By hand.", phone=scene.phone)
     await scene.arrives()
 
     newest = (await scene.records())[-1]

@@ -256,3 +256,21 @@ async def test_an_operator_shares_a_room_on_the_page_and_shuts_it_again(desk: De
 
     await expect(guest.get_by_role("heading", name="The chat is closed")).to_be_visible()
     await expect(page.get_by_text("No link leads here.")).to_be_visible()
+
+
+async def test_whoever_shares_a_room_before_it_is_known_waits_for_it(desk: Desk) -> None:
+    """A click is never quicker than the page: it is carried out once the room's facts are there."""
+    room = await scene.ensure(desk.boss, "slow", "Slow")
+    page = await desk.operator("#/")
+    known = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await known.wait()
+        await route.continue_()
+
+    await page.route(f"**/v1/conversations/{room}", late)
+    await page.evaluate(f"location.hash = '#/rooms/{room}'")
+    await page.get_by_role("button", name="Share a link to this room").click()
+    known.set()
+
+    await expect(page.get_by_label("For")).to_be_visible()

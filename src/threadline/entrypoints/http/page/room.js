@@ -132,6 +132,9 @@ export class Room {
   }
 
   async share() {
+    // Whoever is quicker than the room's own facts waits for them.
+    if (!this.state) await this.refresh();
+    if (!this.state) return;
     const made = await ask({
       title: "Share this room",
       about: this.state.ref.provider === "web"

@@ -29,7 +29,7 @@ from threadline.adapters.discord_text import nonce
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, InboundMessage, Kind
-from threadline.core.values import clean, decoded, ident, records, said
+from threadline.core.values import clean, decoded, ident, one_line, records, said
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -132,7 +132,7 @@ class Discord:
         if isinstance(body, dict) and "t" not in body and "application_id" in body:
             if ident(body["application_id"]) != self._account.account_id:
                 return Heard(foreign=1)
-            return Heard(skipped=(f"interaction {body.get('type')}"[:64],))
+            return Heard(skipped=(one_line(f"interaction {body.get('type')}", 64),))
         return hear(self._eye, body)
 
     # --- saying ----------------------------------------------------------------------------------

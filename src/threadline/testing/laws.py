@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn
 
+from threadline.core.adapters import Account, Capabilities
 from threadline.core.errors import ThreadlineError
 from threadline.core.model import ConversationRef, InboundMessage
 from threadline.core.rules.admission import checked
@@ -159,11 +161,11 @@ def calls(specimen: Specimen, dialect: Any) -> Iterator[tuple[str, ApiCall]]:
         ("look_up", (saying(refs[0], "hello"),)),
     ):
         if hasattr(dialect, name):
-            made = tried(name, lambda n=name, a=arguments: getattr(dialect, n)(*a))
+            made = tried(name, partial(getattr(dialect, name), *arguments))
             yield name, made
     if hasattr(dialect, "webhook"):
         for url in ("https://line.example/v1/webhooks/x/y", None):
-            call = tried("webhook", lambda u=url: dialect.webhook(u))
+            call = tried("webhook", partial(dialect.webhook, url))
             if call is not None:
                 yield "webhook", call
 
@@ -172,10 +174,6 @@ def _address(specimen: Specimen) -> str:
     return next((one.address for one in specimen.directs.values()), "101")
 
 
-def connecting(specimen: Specimen) -> Any:
+def connecting(specimen: Specimen) -> Account:
     """The account as it is while it is being connected: nobody knows yet who it is."""
-    return replace(specimen.account, account_id="", capabilities=type(_capabilities(specimen))())
-
-
-def _capabilities(specimen: Specimen) -> Any:
-    return specimen.account.capabilities
+    return replace(specimen.account, account_id="", capabilities=Capabilities())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -111,9 +112,9 @@ def _signature(specimen: Specimen) -> None:
             body[at] ^= 1 << at % 8
             where = f"bit {at % 8} of byte {at} of webhook {title!r} was turned"
             _not_believed(specimen, dialect, signed, replace(signed, body=bytes(body)), where)
-        for body in (signed.body[:-1], signed.body + b" ", signed.body + b"0", b""):
-            where = f"the body of webhook {title!r} became {short(body[-20:])}"
-            _not_believed(specimen, dialect, signed, replace(signed, body=bytes(body)), where)
+        for ended in (signed.body[:-1], signed.body + b" ", signed.body + b"0", b""):
+            where = f"the body of webhook {title!r} became {short(ended[-20:])}"
+            _not_believed(specimen, dialect, signed, replace(signed, body=ended), where)
         _headers_count(specimen, dialect, request, signed, title)
         other = replace(signed, query={**signed.query, "added": "1"})
         if _verified(specimen, dialect, other) and dialect.parse(other) != dialect.parse(signed):
@@ -217,7 +218,7 @@ def _one_maker(specimen: Specimen) -> None:
     for title, found in heard.items():
         for message in found.messages:
             ref = message.conversation
-            again = tried("ConversationRef.parse", lambda r=ref: ConversationRef.parse(str(r)))
+            again = tried("ConversationRef.parse", partial(ConversationRef.parse, str(ref)))
             if again != ref:
                 broken(f"the address {ref} in webhook {title!r} does not survive being text.")
     for ref in rooms(specimen):
@@ -292,10 +293,8 @@ def _same_past(
         if call is None:
             break
         asked = call
-        page = tried(
-            "read_history",
-            lambda c=asked: dialect.read_history(message.conversation, c, answers(c)),
-        )
+        read = partial(dialect.read_history, message.conversation, asked, answers(asked))
+        page = tried("read_history", read)
         if not isinstance(page, Past):
             broken(f"the page of history for {title!r} is read as {short(page)}.")
         found = [*page.messages, *found]

@@ -115,6 +115,7 @@ def _behaviour(specimen: Specimen, account: Account) -> list[Any]:
     for one in (dialect, early):
         if isinstance(one, Connectable):
             told += [one.listens(), one.check(), one.webhook("https://line.example/hook")]
+            told += _connecting(one, specimen)
     ref = rooms(specimen)[0]
     told.append(dialect.render(saying(ref, "hello")))
     told += [call for _, call in calls(specimen, dialect)]
@@ -124,6 +125,15 @@ def _behaviour(specimen: Specimen, account: Account) -> list[Any]:
         if isinstance(dialect, Handshaking):
             told.append(dialect.handshake(signed))
     return [(_leaves(one), one.secret) if isinstance(one, ApiCall) else one for one in told]
+
+
+def _connecting(dialect: Any, specimen: Specimen) -> list[Any]:
+    """What it makes of each of the platform's answers about who it is."""
+    steps: list[Any] = [dialect.check()]
+    for answer in specimen.checks:
+        if isinstance(steps[-1], ApiCall):
+            steps.append(dialect.read_check(steps[-1], answer))
+    return steps
 
 
 def _asks(specimen: Specimen) -> None:
@@ -153,22 +163,24 @@ def _asks(specimen: Specimen) -> None:
 def _other(specimen: Specimen, name: str, secret: bool, value: str) -> list[Any]:
     account = specimen.account
     place = "credentials" if secret else "settings"
-    changed = {**getattr(account, place), name: value}
-    return tried(
+    changed: Any = {place: {**getattr(account, place), name: value}}
+    made: list[Any] = tried(
         f"with another {name} something",
-        lambda: _behaviour(specimen, replace(account, **{place: changed})),
-    )  # type: ignore[no-any-return]
+        lambda: _behaviour(specimen, replace(account, **changed)),
+    )
+    return made
 
 
 def _only_what_was_asked(specimen: Specimen) -> None:
     asks = specimen.kind().asks()
     account = specimen.account
-    noted = {"credentials": Noted(account.credentials), "settings": Noted(account.settings)}
+    noted: Any = {"credentials": Noted(account.credentials), "settings": Noted(account.settings)}
     _behaviour(specimen, replace(account, **noted))
     known = {one.name for one in asks if one.secret}
     if unasked := noted["credentials"].asked - known:
         broken(f"it needs the credentials {sorted(unasked)}, and asks nobody for them.")
     known = {one.name for one in asks if not one.secret} | set(_identity_of(specimen).settings)
+    known |= specimen.learned
     if unasked := noted["settings"].asked - known - OWN_SETTINGS:
         broken(f"it reads the settings {sorted(unasked)}, which nobody is asked for or answers.")
 
@@ -176,14 +188,8 @@ def _only_what_was_asked(specimen: Specimen) -> None:
 def _identity_of(specimen: Specimen) -> Identity:
     if not specimen.checks:
         broken("it can be connected, so the specimen needs `checks`.")
-    account = connecting(specimen)
-    dialect = specimen.made(account)
-    step: Any = dialect.check()
-    for answer in specimen.checks:
-        if not isinstance(step, ApiCall):
-            broken(f"read_check was done with {short(step)} before all of `checks` were needed.")
-        asked = step
-        step = tried("read_check", lambda c=asked, a=answer: dialect.read_check(c, a))
+    dialect = specimen.made(connecting(specimen))
+    step = tried("read_check", lambda: _connecting(dialect, specimen))[-1]
     if not isinstance(step, Identity):
         broken(f"after {len(specimen.checks)} answers read_check says {short(step)}.")
     return step
@@ -200,7 +206,7 @@ def _identity(specimen: Specimen) -> None:
         broken(f"it connects as {found.actor.id!r}, and the specimen's actor is {account.actor}.")
     if not found.actor.is_bot:
         broken("its actor is not a bot, so it might be answered as a person is.")
-    if STEPS < len(specimen.checks):
+    if len(specimen.checks) > STEPS:
         broken(f"connecting takes more than {STEPS} calls.")
 
 
@@ -262,11 +268,7 @@ def _same_answers(specimen: Specimen) -> None:
 
 
 def _no_world(specimen: Specimen) -> None:
-    found = {
-        name: touches
-        for name, tree in _modules(specimen.kind())
-        if (touches := io_of(tree))
-    }
+    found = {name: touches for name, tree in _modules(specimen.kind()) if (touches := io_of(tree))}
     for name, touches in found.items():
         broken(f"{name} touches the world: {', '.join(touches)}.")
 

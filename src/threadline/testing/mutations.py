@@ -54,7 +54,9 @@ def grown(body: bytes, random: Random) -> bytes:
     """Something was put in between, or stands there twice."""
     at = random.randint(0, len(body))
     start = random.randint(0, len(body))
-    piece = random.choice([bytes([random.randrange(256)]), b"\x00", b"\xff", body[start:], b'"', b"}"])
+    piece = random.choice(
+        [bytes([random.randrange(256)]), b"\x00", b"\xff", body[start:], b'"', b"}"]
+    )
     return body[:at] + piece + body[at:]
 
 

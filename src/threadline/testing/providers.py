@@ -6,8 +6,8 @@ A provider's tests hand in what only they know, and get a test for each law:
 
     test_the_contract = contract(Specimen(account=…, webhooks=…, …))
 
-Without pytest: `[law.hold(specimen) for law in laws_for(specimen)]`. A law that is broken says which it
-is, what was seen, and what to do.
+Without pytest: `for law in laws_for(specimen): law.hold(specimen)`. A law that is broken says which
+it is, what was seen, and what to do.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ class Specimen:
     `checks` are the answers to `check()`, in their order. `past` answers the history calls of the
     conversation that the webhook with this title is in; `directs` and `children` open the one that
     it is in. `places` are further conversations that it may be asked to speak in. `on_the_wire`
-    names what is asked for and used by the transport only.
+    names what is asked for and used by the transport only; `learned` names settings that
+    `read_check` answers for other accounts than this one.
     """
 
     account: Account
@@ -94,6 +95,7 @@ class Specimen:
     places: Sequence[ConversationRef] = ()
     quiet: frozenset[str] = frozenset()
     on_the_wire: frozenset[str] = frozenset()
+    learned: frozenset[str] = frozenset()
     mentions: Sequence[str] = MENTIONS
     dialect: type | None = None
     examples: int = 40

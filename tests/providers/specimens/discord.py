@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,9 +14,8 @@ from tests.discord import frames
 from threadline.core.adapters import Account
 from threadline.core.deliveries import Failure
 from threadline.core.model import ConversationRef, Kind
-from threadline.core.wire import ApiCall, ApiResponse, Request
+from threadline.core.wire import ApiCall, Request
 from threadline.testing import Child, Direct, Refusal, Specimen
-from datetime import UTC, datetime, timedelta
 
 PRIVATE = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = PRIVATE.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()

@@ -15,7 +15,7 @@ from threadline.core.wire import ApiCall, ApiResponse, Request
 from threadline.testing import Refusal, Seal, Specimen
 
 _TAG = re.compile(r"<[^>]*>")
-_PERSON = re.compile(r"tg://user\?id=\d+")
+_PERSON = re.compile(r"<a href=\"tg:[^>]*>")
 
 
 def recorded() -> dict[str, Request]:
@@ -62,7 +62,8 @@ def shows(call: ApiCall) -> str:
 
 def pings(call: ApiCall) -> list[str]:
     """Links to people are mentions. A bare @name is one always, and no Bot API call can help it."""
-    return _PERSON.findall(json.loads(call.body)["text"])
+    said = json.loads(call.body)
+    return _PERSON.findall(said["text"]) if "parse_mode" in said else said.get("entities", [])
 
 
 def takes(call: ApiCall) -> ApiResponse:
@@ -87,9 +88,7 @@ SPECIMEN = Specimen(
             failure=Failure.RATE_LIMITED,
             wait=5.0,
         ),
-        Refusal(
-            answer=bot.refusal(400, "Bad Request: chat not found"), failure=Failure.NOT_FOUND
-        ),
+        Refusal(answer=bot.refusal(400, "Bad Request: chat not found"), failure=Failure.NOT_FOUND),
         Refusal(answer=bot.refusal(401, "Unauthorized"), failure=Failure.AUTH),
     ],
 )

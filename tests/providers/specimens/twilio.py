@@ -48,7 +48,7 @@ def sign(request: Request, account: Account) -> Request:
 
 def shows(call: ApiCall) -> str:
     """What is in the message."""
-    return parse_qs(call.body.decode(), keep_blank_values=True)["Body"][0]
+    return parse_qs(call.body.decode(), keep_blank_values=True).get("Body", [""])[0]
 
 
 def past(call: ApiCall) -> ApiResponse:
@@ -74,6 +74,7 @@ SPECIMEN = Specimen(
     pings=lambda call: [],
     takes=lambda call: twilio.answer(201, {"sid": "SM9", "status": "queued"}),
     past={"said": past},
+    learned=frozenset({"number_sid"}),
     checks=[twilio.answer(200, {"sid": twilio.SID, "status": "active"})],
     refusals=[
         Refusal(

@@ -29,7 +29,12 @@ def recorded() -> dict[str, Request]:
         found |= {f"{name}: {title}": one for title, one in meta.fixture(f"pywa-{name}").items()}
     other = meta.fixture("vercel-dm")
     found |= {title: one for title, one in other.items() if isinstance(one, dict)}
-    echo = {"from": "972123456789", "to": meta.ANNS_PHONE, "id": "wamid.E", "type": "text"}
+    echo: dict[str, Any] = {
+        "from": "972123456789",
+        "to": meta.ANNS_PHONE,
+        "id": "wamid.E",
+        "type": "text",
+    }
     echo |= {"timestamp": "1700000000", "text": {"body": "by hand"}}
     found |= {
         "said": meta.update({"messages": [meta.message()]}),

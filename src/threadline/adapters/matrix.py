@@ -137,7 +137,7 @@ class Matrix:
             if event_id is None:
                 return Doubt(reason="the homeserver took it and named no event.")
             return Sent(message_id=event_id)
-        if answer.status in (400, 413) and said.get("errcode") in _TOO_MUCH:
+        if answer.status in (400, 413) and ident(said.get("errcode")) in _TOO_MUCH:
             content = json_object(call.body)
             if content.pop("formatted_body", None) is not None:
                 content.pop("format", None)

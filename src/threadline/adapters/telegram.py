@@ -100,7 +100,7 @@ class Telegram:
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal, doubt; or the call again: as plain text, or to where a group went."""
         said, body = json_object(answer.body), json_object(call.body)
-        if answer.status < 300 and at(said, "ok") is True:
+        if 200 <= answer.status < 300 and at(said, "ok") is True:
             message_id = ident(said, "result", "message_id")
             if not message_id:
                 return Doubt(reason="Telegram took it and named no message.")

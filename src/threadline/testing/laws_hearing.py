@@ -146,13 +146,13 @@ def _headers_count(
         if _verified(specimen, dialect, replace(signed, headers=without)):
             broken(f"webhook {title!r} is believed without its header {name}.")
         for at in range(len(given)):
-            changed = given[:at] + _another(given[at]) + given[at + 1 :]
+            changed = given[:at] + another(given[at]) + given[at + 1 :]
             headers = {**signed.headers, name: changed}
             if _verified(specimen, dialect, replace(signed, headers=headers)):
                 broken(f"webhook {title!r} is believed with {name}: {changed}")
 
 
-def _another(sign: str) -> str:
+def another(sign: str) -> str:
     """Another letter or digit, whatever case it is read in."""
     known = string.digits + string.ascii_lowercase
     return known[(known.find(sign.lower()) + 1) % len(known)]

@@ -35,7 +35,8 @@ class Law:
     applies: Callable[[Specimen], bool] = lambda specimen: True
 
     def hold(self, specimen: Specimen) -> None:
-        """Nothing, or `LawBroken` with all that a reader needs."""
+        """Nothing, or `LawBroken` with all that a reader needs; it comes from the dialect's own
+        exception, where there was one."""
         __tracebackhide__ = True
         try:
             self.check(specimen)
@@ -45,7 +46,7 @@ class Law:
                 f"  Law:  {self.name}: {self.sentence}\n"
                 f"  Seen: {error}\n"
                 f"  Do:   {self.advice}"
-            ) from error
+            ) from error.__context__
 
     def __str__(self) -> str:
         return self.name

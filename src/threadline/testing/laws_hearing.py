@@ -36,7 +36,7 @@ QUICK = dict[str, Any](
     report_multiple_bugs=False,
     print_blob=False,
     suppress_health_check=list(HealthCheck),
-    phases=(Phase.generate, Phase.shrink),
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
 # Every byte of the shortest webhook is changed, and of each other one so many.
 BYTES_EACH = 24

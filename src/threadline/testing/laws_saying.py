@@ -24,6 +24,7 @@ from threadline.core.adapters import (
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef
 from threadline.core.rules.splitting import cuts, length, parts
+from threadline.core.values import ident
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused, Request, Sent
 from threadline.testing.laws import (
     KEY,
@@ -167,6 +168,9 @@ def _any_text(specimen: Specimen) -> None:
         st.none() | st.sampled_from(["5001", "$1", "x/../y", "\x00", "9" * 40]),
         st.integers(1, 3),
     )
+    @example(places[0], "\ud800", None, 1)
+    @example(places[0], "a\x00b\r\nc", None, 1)
+    @example(places[0], "", None, 1)
     def anything(ref: ConversationRef, text: str, reply_to: str | None, part: int) -> None:
         message = saying(ref, text, reply_to=reply_to, part=part, parts=3)
         call = rendered(dialect, message)
@@ -228,7 +232,7 @@ def _any_answer(specimen: Specimen) -> None:
             broken(f"{short(answer)} is read as {short(step)}.")
         if isinstance(step, Sent) and not 200 <= answer.status < 300:
             broken(f"{short(answer)} is taken for proof: {short(step)}.")
-        if isinstance(step, Sent) and (not step.message_id or not step.message_id.isprintable()):
+        if isinstance(step, Sent) and ident(step.message_id) is None:
             broken(f"{short(answer)} is proof under {short(step.message_id)}.")
 
     @settings(max_examples=specimen.examples, **QUICK)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
-import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from threadline.core.adapters import (
@@ -281,9 +281,10 @@ def _modules(kind: type) -> Iterator[tuple[str, ast.Module]]:
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
-        if module is None or getattr(module, "__file__", None) is None:
+        file = getattr(module, "__file__", None) or ""
+        if not file.endswith(".py"):
             continue
-        tree = ast.parse(inspect.getsource(module))
+        tree = ast.parse(Path(file).read_text("utf-8"))
         yield name, tree
         for wanted in imports(tree):
             for one in (wanted, wanted.rpartition(".")[0]):

@@ -42,6 +42,7 @@ class Discord(Gateway):
 
     speaking: ClassVar[frozenset[str]] = frozenset({"POST message"})
     patience: ClassVar[float] = 3.0
+    api: ClassVar[str] = "/api/v10"
 
     # --- the doors ---------------------------------------------------------------------------
 

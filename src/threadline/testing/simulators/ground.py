@@ -174,6 +174,8 @@ class Simulator(ABC):
     speaking: ClassVar[frozenset[str]] = frozenset()
     # How long a webhook may take to answer, in seconds.
     patience: ClassVar[float] = 10.0
+    # The path of its API, below which an app makes its calls.
+    api: ClassVar[str] = ""
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground

@@ -31,6 +31,7 @@ class WhatsApp(Simulator):
     """Tries a webhook again for seven days, at ever longer intervals."""
 
     speaking: ClassVar[frozenset[str]] = frozenset({"messages"})
+    api: ClassVar[str] = "/v26.0"
 
     def credentials(self) -> dict[str, str]:
         """What Meta's pages show of the app and its number."""

@@ -74,6 +74,7 @@ fuzz: $(READY) ## Requests made up from the OpenAPI document, and 100,000 bent o
 	THREADLINE_FUZZ=30 THREADLINE_FUZZ_SEED=$(SEED) THREADLINE_FUZZ_WEBHOOKS=100000 \
 	  THREADLINE_FUZZ_RESULTS=tests/providers/forged.json \
 	  $(PY) -m pytest -n 2 -s tests/http/test_fuzz.py tests/providers/test_forged.py
+	$(PY) scripts/fuzzed.py
 
 acceptance: $(READY) $(HOMESERVER) ## Which test proves which acceptance id
 	$(PY) scripts/acceptance.py

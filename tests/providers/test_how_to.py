@@ -111,8 +111,11 @@ def test_a_server_speaks_it_as_it_does_its_own(served: Served, package: Path) ->
     assert "pigeon/loft-1 as The Loft" in made.stdout
 
     loft.stdin.write("Is anybody up there?\n")
-    bound = served.command("bind", "pigeon/loft-1/roof", "helper")
+    bound = served.command("bind", "pigeon/loft-1/roof", "helper", "--policy", "all")
     assert bound.returncode == 0, bound.stderr
+    with served.client() as boss:
+        heard = boss.get("/v1/sessions/helper/inbox", params={"wait": 30}).json()
+        assert "Is anybody up there?" in str(heard)
     said = served.command("publish", "pigeon/loft-1/roof", "**Yes.**", "--as", "helper")
     assert said.returncode == 0, said.stderr
     assert loft.stdout.readline() == "roof: **Yes.**\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.telegram.conftest import (
     BOT,
     FORUM,
     GROUP,
-    JUNK,
     SUPERGROUP,
     answer,
     body,
@@ -305,29 +303,3 @@ def test_a_servers_error_may_come_from_behind_the_deed(status: int) -> None:
     """Telegram has no key for a send, so nobody may repeat it."""
     found = BOT.read(BOT.render(saying(DM)), ApiResponse(status=status, body=b"<html>"))
     assert isinstance(found, Doubt)
-
-
-replies = st.fixed_dictionaries(
-    {},
-    optional={
-        "ok": JUNK,
-        "result": JUNK | st.fixed_dictionaries({"message_id": JUNK}),
-        "error_code": st.integers(100, 600) | JUNK,
-        "description": JUNK | st.just("Bad Request: can't parse entities"),
-        "parameters": JUNK
-        | st.fixed_dictionaries({"retry_after": JUNK, "migrate_to_chat_id": JUNK}),
-    },
-).map(lambda said: json.dumps(said).encode())
-
-
-@given(st.integers(100, 599), replies | st.binary(max_size=40), st.sampled_from([DM, ROOM]))
-def test_every_answer_has_a_meaning(status: int, raw: bytes, where: Any) -> None:
-    """And whatever Telegram answers to a further call, there is an end."""
-    step: Any = BOT.render(saying(where, "**x**"))
-    for _ in range(4):
-        step = BOT.read(step, ApiResponse(status=status, body=raw))
-        if not isinstance(step, ApiCall):
-            break
-    assert isinstance(step, Sent | Refused | Doubt)
-    if status >= 500:
-        assert isinstance(step, Doubt)

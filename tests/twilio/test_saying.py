@@ -98,21 +98,6 @@ def test_proof_is_the_sid_and_a_failure_at_once_is_none() -> None:
         assert isinstance(line().read(call, answer(status, body)), Doubt)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(100, 599), st.binary(max_size=60), st.text(max_size=20))
-def test_every_answer_means_something(status: int, body: bytes, header: str) -> None:
-    given = answer(status, body, **{"retry-after": header, "location": header})
-    call = line().render(outbound())
-    file = Attachment(id="SM1/0")
-
-    assert isinstance(line().read(call, given), Refused | Doubt)
-    line().read_file(file, line().file(file), given)
-    line().read_file(file, line().file(Attachment(url="https://api.twilio.com/x")), given)
-    line().read_check(line().check(), given)
-    ref = line()._places.ref(ANN)
-    assert isinstance(line().read_history(ref, line().history(ref), given), Past | Refused | Doubt)
-
-
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 

@@ -27,7 +27,7 @@ from threadline.testing.laws import (
     short,
     tried,
 )
-from threadline.testing.mutations import mutated
+from threadline.testing.mutations import mutated, of_another_kind
 from threadline.testing.specimen import Seal, Specimen
 
 QUICK = dict[str, Any](
@@ -40,6 +40,8 @@ QUICK = dict[str, Any](
 )
 # Every byte of the shortest webhook is changed, and of each other one so many.
 BYTES_EACH = 24
+# Of a longer one it would take long to change every value.
+MOST_BYTES = 5_000
 
 
 def _count(heard: Any) -> int:
@@ -73,6 +75,10 @@ def _any_bytes(specimen: Specimen) -> None:
 
     bent()
     anything()
+    for request in requests:
+        if len(request.body) <= MOST_BYTES:
+            for body in of_another_kind(request.body):
+                parsed(specimen, dialect, replace(request, body=body), "a webhook of another kind")
     for body in (b'{"a":' + b"[" * 100_000, b"9" * 10_000, b"", b"null", b"\xff\xfe", b"[1]"):
         for request in requests[:3]:
             parsed(specimen, dialect, replace(request, body=body), "odd bytes")

@@ -4,6 +4,7 @@ one meaning."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -39,7 +40,7 @@ from threadline.testing.laws import (
     tried,
 )
 from threadline.testing.laws_hearing import QUICK
-from threadline.testing.mutations import ODD, mutated
+from threadline.testing.mutations import ODD, mutated, of_another_kind
 from threadline.testing.specimen import Specimen
 
 # No sign of these is markup anywhere; what only looks like an entity is among them.
@@ -199,9 +200,7 @@ def _inert(specimen: Specimen) -> None:
 
 def _answers(specimen: Specimen) -> st.SearchStrategy[ApiResponse]:
     """Any status with any body: bytes, and what the platform says, bent."""
-    ref = rooms(specimen)[0]
-    known = [specimen.takes(rendered(specimen.made(), saying(ref, "hello")))]
-    known += [one.answer for one in specimen.refusals] + [*specimen.checks]
+    known = _known(specimen)
 
     def bent(answer: ApiResponse, random: Random) -> bytes:
         return mutated(Request(method="", path="", headers={}, body=answer.body), random).body
@@ -216,6 +215,13 @@ def _answers(specimen: Specimen) -> st.SearchStrategy[ApiResponse]:
         bodies,
         st.dictionaries(st.sampled_from(names), st.text(max_size=30)),
     )
+
+
+def _known(specimen: Specimen) -> list[ApiResponse]:
+    """What the platform answers, as far as the specimen says."""
+    call = rendered(specimen.made(), saying(rooms(specimen)[0], "hello"))
+    refusals = [one.answer for one in specimen.refusals]
+    return [specimen.takes(call), *refusals, *specimen.checks]
 
 
 def _any_answer(specimen: Specimen) -> None:
@@ -245,6 +251,14 @@ def _any_answer(specimen: Specimen) -> None:
 
     read()
     others()
+    call = rendered(dialect, saying(refs[0], "**hello**", reply_to="5001"))
+    for known in _known(specimen):
+        for body in of_another_kind(known.body):
+            for status in (known.status, 200, 400, 429, 500):
+                answer = replace(known, status=status, body=body)
+                step = _through(dialect.read, call, answer, "read")
+                if not isinstance(step, Sent | Refused | Doubt):
+                    broken(f"{short(answer)} is read as {short(step)}.")
 
 
 def _through(reader: Any, call: ApiCall, answer: ApiResponse, name: str) -> Any:

@@ -7,7 +7,7 @@ is to be made small.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -22,6 +22,7 @@ ODD: tuple[Any, ...] = (
     *("2024-02-30T25:61:61Z", "9" * 400, "@everyone", "<b>", "null", "$1", "text", "private"),
     *([], [[]], [None], [{}], {}, {"id": 1}, {"": {}}, [1, "2", {"id": "3"}]),
 )
+KINDS: tuple[Any, ...] = (None, True, -1, 1.5, "\x00", [], {}, [{}])
 HEADERS = ("", " ", "x", "\x00", "é", "\ud800", "0", "9" * 40, "=", "sha256=", "Bearer ", "v0=")
 
 
@@ -87,6 +88,33 @@ def _bent(value: Any, random: Random) -> Any:
             made[str(random.choice(keys))] = made[key]
         case _:
             made[key] = _bent(made[key], random)
+    return made
+
+
+def of_another_kind(body: bytes) -> Iterator[bytes]:
+    """The JSON document with each of its values in turn as one of every other kind."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    for path in _paths(said):
+        for kind in KINDS:
+            yield json.dumps(_put(said, path, kind)).encode()
+
+
+def _paths(value: Any) -> Iterator[tuple[Any, ...]]:
+    yield ()
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            for path in _paths(value[key]):
+                yield (key, *path)
+
+
+def _put(value: Any, path: tuple[Any, ...], kind: Any) -> Any:
+    if not path:
+        return kind
+    made: Any = dict(value) if isinstance(value, dict) else list(value)
+    made[path[0]] = _put(made[path[0]], path[1:], kind)
     return made
 
 

@@ -78,7 +78,7 @@ class Registration:
     account_id: str
     callback: str
     owner: str
-    secret: str
+    secret: str = field(repr=False)
     created_at: datetime
     capabilities: Capabilities = Capabilities()
     installation: str = ""

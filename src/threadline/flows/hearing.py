@@ -18,6 +18,7 @@ from threadline.core.model import AdapterCaller, InboundMessage
 from threadline.core.ports import Changes, Loaded, Needs, Store, Story
 from threadline.core.receipts import hear
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.recordable import recordable
 from threadline.core.wire import Receipt, Request
 from threadline.flows.inbound import Inbound
 
@@ -68,8 +69,9 @@ class Hearing:
     ) -> Tally:
         """Record what an account hears in these requests; it is durable when this returns.
 
-        A message that can never be recorded is counted as refused. Raises what a later try may
-        cure, such as `StoreUnavailable`: then the provider is to send all of it again.
+        What may not be recorded as it came is bent (`rules.recordable`): the provider would not
+        send it in another form. What nobody said is counted as refused. Raises what a later try
+        may cure, such as `StoreUnavailable`: then the provider is to send all of it again.
         """
         tally = Tally()
         messages: list[InboundMessage] = []
@@ -94,7 +96,8 @@ class Hearing:
         if not messages:
             return tally
         caller = AdapterCaller(account.scope_id, account.provider, account.account_id)
-        for answer in await self._inbound.receive_all(messages, caller=caller):
+        shown = [recordable(message, self._limits) for message in messages]
+        for answer in await self._inbound.receive_all(shown, caller=caller):
             if not isinstance(answer, ThreadlineError):
                 tally.duplicates += answer.duplicate
                 tally.recorded += not answer.duplicate

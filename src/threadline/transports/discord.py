@@ -250,14 +250,15 @@ class DiscordTransport(HttpTransport):
             ears.waiting.popleft()
             if spot is not None:
                 spot = Spot(spot.session, seq, spot.url)
-            requests.append(await self._request(account, threads, name, data))
-        at = None if spot is None else spot.cursor
-        return Batch(requests=tuple(requests), cursor=at, gap=gap), spot
+            at = "" if spot is None else f"{spot.session}.{seq}"
+            requests.append(await self._request(account, threads, name, data, at))
+        cursor = None if spot is None else spot.cursor
+        return Batch(requests=tuple(requests), cursor=cursor, gap=gap), spot
 
     async def _request(
-        self, account: Account, threads: Threads, name: str, data: Mapping[str, Any]
+        self, account: Account, threads: Threads, name: str, data: Mapping[str, Any], at: str
     ) -> Request:
-        body: dict[str, Any] = {"t": name, "d": data}
+        body: dict[str, Any] = {"t": name, "d": data, "at": at}
         threads.learn(name, data)
         channel = ident(data.get("channel_id")) if name.startswith("MESSAGE_") else None
         if channel is not None:

@@ -221,6 +221,26 @@ async def test_what_nobody_knows_is_never_said_twice_and_holds_nobody_up(
     ] == ["next"]
 
 
+@pytest.mark.acceptance("G5")
+async def test_an_answer_to_what_a_person_vouched_for_finds_it(
+    tl: Threadline, telegram: Simulation
+) -> None:
+    """The id that was given by hand is counted as Telegram counts: within the chat."""
+    ada = next(PEOPLE)
+    place = f"telegram/7001/{ada}"
+    telegram.do("write", chat=ada, text="hi", user=ada)
+    await bound(tl, place)
+    telegram.fault("drop", place=str(ada))
+    lost = await say(tl, place, "lost?")
+    [effect] = [one for one in telegram.effects("message") if one["place"] == str(ada)]
+
+    settled = await tl.deliveries.confirm(lost.id, str(effect["id"]))
+    record = (await transcript(tl, place))[-1]
+
+    assert (record.sequence, record.message_id) == (settled.sequence, str(effect["id"]))
+    assert record.id_space == str(ada)
+
+
 @pytest.mark.acceptance("G8", "G16")
 @pytest.mark.case("B113")
 async def test_a_groups_limit_stops_the_group_and_a_persons_the_bot(

@@ -176,6 +176,14 @@ class Handshaking(Protocol):
         """What a verified request is answered once it was recorded; None where any 2xx will do."""
 
 
+@runtime_checkable
+class Spacing(Protocol):
+    """An adapter whose provider numbers messages per place: their ids have an id space."""
+
+    def id_space(self, ref: ConversationRef) -> str:
+        """That of the ids heard in a conversation; empty where it has none. Total."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """A page of what was said before: oldest first within the page, pages from new to old.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from threadline.core.adapters import Account
 from threadline.core.attempts import Attempt
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.model import Controller, ConversationRef
-from threadline.core.ports import Outcome
+from threadline.core.ports import Story
 from threadline.core.wire import ApiCall, Receipt, Refused
 from threadline.entrypoints.http.loops import Pulse, beat, kept
 from threadline.entrypoints.http.metrics import Metrics
@@ -33,6 +35,15 @@ def figures(text: str) -> dict[str, float]:
     """Prometheus' lines as numbers."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+@dataclass
+class Settled:
+    """A story and its answer, as a store tells of them."""
+
+    story: Story[Any]
+    answer: Any
+    mark: Any
 
 
 async def metrics(site: Site) -> dict[str, float]:
@@ -265,8 +276,8 @@ async def test_what_failed_is_counted_by_its_account_and_webhooks_by_what_came_o
     refusal = Refused(failure=Failure.PERMANENT)
     settle = Settle(attempt=attempt, outcome=refusal, chance=0.5)
     receipt = HearReceipt(receipt=Receipt(conversation=ref, message_id="m", refused=refusal))
-    counted.settled([Outcome(settle, failed), Outcome(receipt, About(True, True))], 1)
-    counted.settled([Outcome(receipt, About(True, False))], 1)
+    pairs = [(settle, failed), (receipt, About(True, True)), (receipt, About(True, False))]
+    counted.settled([Settled(story, answer, None) for story, answer in pairs], 1)
     shown = figures(counted.text().decode())
     assert shown['threadline_deliveries_failed_total{account="T1",provider="slack"}'] == 1
     assert shown['threadline_deliveries_failed_total{account="AC1:+1555",provider="twilio"}'] == 1

@@ -234,11 +234,14 @@ async def test_an_answer_to_what_a_person_vouched_for_finds_it(
     lost = await say(tl, place, "lost?")
     [effect] = [one for one in telegram.effects("message") if one["place"] == str(ada)]
 
-    settled = await tl.deliveries.confirm(lost.id, str(effect["id"]))
-    record = (await transcript(tl, place))[-1]
+    await tl.deliveries.confirm(lost.id, str(effect["message_id"]))
+    telegram.do("write", chat=ada, text="Not lost.", user=ada, reply=effect["message_id"])
+    await heard(tl, telegram)
 
-    assert (record.sequence, record.message_id) == (settled.sequence, str(effect["id"]))
-    assert record.id_space == str(ada)
+    said, _, answer = await transcript(tl, place)
+    assert (said.text, said.id_space) == ("lost?", str(ada))
+    assert (answer.reply_to, answer.target_session_id) == (said.message_id, "agent")
+    assert answer.route == "reply"
 
 
 @pytest.mark.acceptance("G8", "G16")

@@ -95,6 +95,9 @@ def test_what_is_bent_can_be_seen() -> None:
     assert [one.name[-2:] for one in bent.attachments] == ["x…", "x…"]
     assert bent.metadata == {"a": 1, "huge": None, "left_out": 3}
 
+    many = recordable(message(metadata={str(n): "x" * 40 for n in range(9)}), SMALL)
+    assert many.metadata == {"0": "x" * 40, "1": "x" * 40, "2": "x" * 40, "left_out": 6}
+
 
 def test_an_id_that_cannot_stand_is_the_same_other_id_wherever_it_comes_up() -> None:
     """So the same message is recorded once, and a reply finds it; two ids never become one."""

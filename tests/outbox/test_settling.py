@@ -469,3 +469,4 @@ async def test_two_looks_at_once_make_one_attempt(tl: Threadline, platform: Plat
     made = await asyncio.gather(tl.outbox.round(), tl.outbox.round())
     assert platform.said == ["once"]
     assert max(made) == 1
+    assert not tl.outbox._hands.accounts, "no place of the account is taken for ever"

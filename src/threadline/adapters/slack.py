@@ -128,33 +128,32 @@ class Slack:
             "unfurl_media": False,
             "metadata": {"event_type": METADATA, "event_payload": {"key": message.key}},
         }
-        return replace(self._api.do("chat.postMessage", body, key=message.key), message=message)
+        return self._say(body, message.key, message)
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """The stamp of the message is the proof. What Slack cannot read is said as it was written,
         and without metadata where the workspace takes none."""
-        said_there, asked = json_object(answer.body), json_object(call.body)
+        body, asked = json_object(answer.body), json_object(call.body)
         if is_ok(answer):
-            ts, channel = stamp(said_there.get("ts")), ident(said_there.get("channel"))
+            ts, channel = stamp(body.get("ts")), ident(body.get("channel"))
             if ts is None:
                 return failure_of(answer)
-            moved = channel is not None and channel != asked.get("channel")
-            where = (
-                self._place(channel, said(asked.get("thread_ts"))) if moved and channel else None
+            if channel is None or channel == asked.get("channel"):
+                return Sent(message_id=ts)
+            return Sent(
+                message_id=ts, conversation=self._place(channel, said(asked.get("thread_ts")))
             )
-            return Sent(message_id=ts, conversation=where)
-        error = error_of(answer)
-        if answer.status < 500 and error in NO_METADATA and asked.pop("metadata", None):
-            return replace(
-                self._api.do("chat.postMessage", asked, key=call.key), message=call.message
-            )
-        if answer.status < 500 and error in UNREADABLE and asked.get("mrkdwn") is not False:
+        error = error_of(answer) if answer.status < 500 else ""
+        if error in NO_METADATA and asked.pop("metadata", None):
+            return self._say(asked, call.key, call.message)
+        if error in UNREADABLE and asked.get("mrkdwn") is not False:
             text = said(asked.get("text")) if call.message is None else clean(call.message.text)
             plain = {**asked, "text": escaped(text), "mrkdwn": False}
-            return replace(
-                self._api.do("chat.postMessage", plain, key=call.key), message=call.message
-            )
+            return self._say(plain, call.key, call.message)
         return failure_of(answer)
+
+    def _say(self, body: dict[str, Any], key: str, message: OutboundMessage | None) -> ApiCall:
+        return replace(self._api.do("chat.postMessage", body, key=key), message=message)
 
     def look_up(self, message: OutboundMessage) -> ApiCall:
         """The call for what was said since the first attempt, with its metadata."""

@@ -310,14 +310,22 @@ class Histories:
             found += await self._repair(account, dialect, ref)
         return found
 
-    async def _repair(self, account: Account, dialect: object, ref: ConversationRef) -> int:
+    async def _repair(
+        self,
+        account: Account,
+        dialect: object,
+        ref: ConversationRef,
+        since: datetime | None = None,
+    ) -> int:
         if not isinstance(dialect, Remembering):
             await self._say(ref, "The connection was away; messages from then may be missing.")
             return 0
-        anchor = await self._last_heard(ref)
-        if anchor is None:
+        anchor, last = await self._last_heard(ref)
+        since = last or since
+        if since is None:
             return 0
         missing: list[InboundMessage] = []
+        stirred: dict[ConversationRef, datetime] = {}
         call = dialect.history(ref)
         trouble = "too much was said meanwhile"
         for _ in range(GAP_PAGES):
@@ -326,8 +334,8 @@ class Histories:
             except _Stopped as stop:
                 trouble = str(stop)
                 break
-            names = [one.message_id for one in page.messages]
-            begins = names.index(anchor) + 1 if anchor in names else 0
+            stirred.update(page.stirred)
+            begins = _after(page.messages, anchor, since)
             missing = [*page.messages[begins:], *missing]
             if begins or page.older is None:
                 trouble = ""
@@ -335,17 +343,35 @@ class Histories:
             call = page.older
         if trouble:
             await self._say(ref, f"Messages may be missing before this: {trouble}.")
-        return (await self._hearing.messages(account, missing)).recorded
+        found = (await self._hearing.messages(account, missing)).recorded
+        for child, at in stirred.items():
+            # What was heard of is repaired for itself; this was begun, or answered, meanwhile.
+            if at > since and (await self._last_heard(child))[0] is None:
+                found += await self._repair(account, dialect, child, since)
+        return found
 
-    async def _last_heard(self, ref: ConversationRef) -> str | None:
-        """The newest message that somebody else said and we heard. What we said ourselves proves
-        nothing about what was said before it: it was settled while nobody listened."""
+    async def _last_heard(self, ref: ConversationRef) -> tuple[str | None, datetime | None]:
+        """The newest message that somebody else said and we heard, and when it was said.
+
+        What we said ourselves proves nothing about what was said before it: it was settled while
+        nobody listened. Where nobody else was heard yet, our own first words are the time from
+        which somebody may have answered.
+        """
         rows = await self._store.read(ReadLast(ref=ref))
-        for record in rows:
-            theirs = record.event is Event.MESSAGE and record.direction is Direction.INBOUND
-            if theirs and record.message_id is not None and record.copied_from is None:
-                return record.message_id
-        return None
+        said = [one for one in rows if one.event is Event.MESSAGE and one.copied_from is None]
+        for record in said:
+            if record.direction is Direction.INBOUND and record.message_id is not None:
+                return record.message_id, record.sent_at or record.recorded_at
+        return None, said[-1].sent_at or said[-1].recorded_at if said else None
 
     async def _say(self, ref: ConversationRef, text: str) -> None:
         await self._store.run(SayGap(ref=ref, text=text))
+
+
+def _after(messages: Sequence[InboundMessage], anchor: str | None, since: datetime) -> int:
+    """How many of a page's messages are known: up to the one we heard last, else up to a time."""
+    if anchor is not None:
+        names = [one.message_id for one in messages]
+        return names.index(anchor) + 1 if anchor in names else 0
+    old = [one.sent_at is not None and one.sent_at <= since for one in messages]
+    return max((number for number, is_old in enumerate(old, 1) if is_old), default=0)

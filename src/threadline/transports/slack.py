@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 API = "https://slack.com/api"
 HELLO_SECONDS = 30.0
 BEAT_SECONDS = 20.0
+LEAVING_SECONDS = 1.0
 FRAME_BYTES = 4 * 1024 * 1024
 BATCH = 100
 # More than this many envelopes wait for the store: let go, and have the rest read later.
 WAITING = 10_000
-CONFIRMED = ("events_api", "interactive", "slash_commands", "options")
 REFUSED = {
     **dict.fromkeys(
         ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
@@ -58,7 +58,11 @@ class _Socket:
         """Take frames until there are no more."""
         try:
             async for frame in self._socket:
-                said = json_object(frame.data.encode()) if isinstance(frame.data, str) else {}
+                said = (
+                    json_object(frame.data.encode("utf-8", "replace"))
+                    if isinstance(frame.data, str)
+                    else {}
+                )
                 self.waiting.append(said)
                 self.rung.set()
                 if len(self.waiting) > WAITING:
@@ -114,21 +118,23 @@ class SlackTransport(HttpTransport):
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
                     opened = await session.ws_connect(
-                        url, heartbeat=BEAT_SECONDS, max_msg_size=FRAME_BYTES
+                        url,
+                        heartbeat=BEAT_SECONDS,
+                        max_msg_size=FRAME_BYTES,
+                        timeout=aiohttp.ClientWSTimeout(ws_close=LEAVING_SECONDS),
                     )
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise Lost(f"Slack's socket does not open ({type(error).__name__}).") from None
             socket = _Socket(opened)
             reading = asyncio.create_task(socket.read())
             try:
-                async for batch in _batches(socket):
-                    yield batch
+                async with aclosing(_batches(socket)) as batches:
+                    async for batch in batches:
+                        yield batch
             finally:
                 reading.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await reading
-                with suppress(ConnectionError, asyncio.TimeoutError):
-                    await opened.close()
+                await asyncio.gather(reading, return_exceptions=True)
+                await opened.close()
 
     async def _address(self, account: Account) -> str:
         """Where the next socket is opened: an address that is good for once, and secret."""

@@ -189,12 +189,13 @@ class Past:
     """A page of what was said before: oldest first within the page, pages from new to old.
 
     `older` fetches the page before it. `children` are conversations below this one that have a
-    past of their own.
+    past of their own; `stirred` says when something was last said in them, where that is told.
     """
 
     messages: tuple[InboundMessage, ...] = ()
     older: ApiCall | None = None
     children: tuple[ConversationRef, ...] = ()
+    stirred: Mapping[ConversationRef, datetime] = field(default_factory=dict)
 
 
 @runtime_checkable

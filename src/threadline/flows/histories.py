@@ -370,7 +370,7 @@ class Histories:
         if anchor is None:
             return 0
         missing: list[InboundMessage] = []
-        children: dict[ConversationRef, None] = {}
+        children: dict[ConversationRef, datetime | None] = {}
         call = dialect.history(ref)
         trouble, met = "too much was said meanwhile", False
         for _ in range(GAP_PAGES):
@@ -382,7 +382,7 @@ class Histories:
             begins = anchor.behind(page.messages)
             met = begins is not None
             missing = [*page.messages[begins or 0 :], *missing]
-            children.update(dict.fromkeys(page.children))
+            children.update({child: page.stirred.get(child) for child in page.children})
             if met or page.older is None or anchor.passed(page.messages):
                 trouble = ""
                 break
@@ -393,8 +393,9 @@ class Histories:
             # A clock decides only where no id does.
             missing = [one for one in missing if not anchor.is_older(one)]
         found = (await self._hearing.messages(account, missing)).recorded
-        for child in children:
-            found += await self._repair(account, dialect, child, done, anchor.since)
+        for child, stirred in children.items():
+            if stirred is None or stirred > anchor.since:
+                found += await self._repair(account, dialect, child, done, anchor.since)
         return found
 
     async def _last_heard(self, ref: ConversationRef) -> Anchor | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.providers.specimens import discord, http, matrix, telegram, twilio, whatsapp
+from tests.providers.specimens import discord, http, matrix, slack, telegram, twilio, whatsapp
 from threadline.adapters.registry import OURS
 from threadline.testing import Specimen, contract
 
@@ -10,6 +10,7 @@ from threadline.testing import Specimen, contract
 test_telegram = contract(telegram.SPECIMEN)
 test_discord = contract(discord.SPECIMEN)
 test_whatsapp = contract(whatsapp.SPECIMEN)
+test_slack = contract(slack.SPECIMEN)
 test_twilio = contract(twilio.SPECIMEN)
 test_matrix = contract(matrix.SPECIMEN)
 test_an_adapter_elsewhere = contract(http.SPECIMEN)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.http.conftest import running
 from tests.providers.forged import Found, Shot, fire, install, installed, judge
-from tests.providers.specimens import discord, matrix, telegram, twilio, whatsapp
+from tests.providers.specimens import discord, matrix, slack, telegram, twilio, whatsapp
 from threadline import Threadline
 from threadline.core.wire import Request
 from threadline.testing import StillClock
@@ -23,7 +23,7 @@ from threadline.testing import StillClock
 REQUESTS = int(os.environ.get("THREADLINE_FUZZ_WEBHOOKS", "2000"))
 SEED = int(os.environ.get("THREADLINE_FUZZ_SEED") or random.randrange(10**9))
 RESULTS = os.environ.get("THREADLINE_FUZZ_RESULTS", "")
-SIGNING = [discord, matrix, telegram, twilio, whatsapp]
+SIGNING = [discord, matrix, slack, telegram, twilio, whatsapp]
 
 
 @pytest.mark.timeout(3600)

@@ -154,7 +154,13 @@ def _asks(specimen: Specimen) -> None:
             broken(f"the specimen's account has no {one.name} among its {kind}.")
         if one.name in specimen.on_the_wire:
             continue
-        others = [f"{place.get(one.name) or one.default}x", "https://other.example", "webhook", ""]
+        others = [
+            f"{place.get(one.name) or one.default}x",
+            "https://other.example",
+            "webhook",
+            "yes",
+            "",
+        ]
         if not any(_other(specimen, one.name, one.secret, v) != before for v in others):
             broken(f"{one.name} is asked for, and nothing depends on it.")
     _only_what_was_asked(specimen)

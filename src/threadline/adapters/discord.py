@@ -244,6 +244,11 @@ class Discord:
 
     # --- files -----------------------------------------------------------------------------------
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The API, and where Discord keeps files."""
+        return (self._api, *(f"https://{one}" for one in _FILES))
+
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that brings the bytes. The link holds its own right, so no credential goes."""
         most = MAX_FILE if attachment.size is None else max(attachment.size, 1)

@@ -174,6 +174,11 @@ class Matrix:
         """See `core.adapters.Opening`."""
         return read_direct(self._api, self._places, address, call, answer)
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The homeserver: it brings what others keep."""
+        return (self._api.base,)
+
     def file(self, attachment: Attachment) -> ApiCall:
         """See `core.adapters.Fetching`. What is no `mxc://` address is asked for as it is, and
         found nowhere."""

@@ -128,6 +128,11 @@ class Telegram:
 
     # --- files -----------------------------------------------------------------------------
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The Bot API itself."""
+        return (str(self._account.settings.get("api") or API),)
+
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that says where the file lies for the next hour."""
         return call_of(self._account, "getFile", {"file_id": attachment.id})

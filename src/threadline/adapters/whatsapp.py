@@ -112,6 +112,11 @@ class WhatsApp:
         to = call.message.conversation.conversation_id if call.message is not None else ""
         return sent(answer, self._places, to)
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The Graph API, and where Meta keeps files."""
+        return (self._api, *(f"https://*{one}" for one in FILE_HOSTS))
+
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that asks where the bytes of a file are; the address holds for minutes."""
         place = f"{quote(attachment.id, safe='')}?phone_number_id={quote(self._account.account_id)}"

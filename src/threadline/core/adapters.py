@@ -217,7 +217,15 @@ class Opening(Protocol):
 
 @runtime_checkable
 class Fetching(Protocol):
-    """An adapter whose files are fetched with its credentials."""
+    """An adapter whose files are fetched with its credentials.
+
+    What it asks for is asked for at its `hosts` only, and so is whatever an answer leads on to.
+    """
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where its files may be: origins such as `https://api.example.org`, or `https://*.` and a
+        name for every name below it."""
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that brings the bytes, or the first of several."""
@@ -305,6 +313,9 @@ class Channels(Protocol):
 
     def transport(self, provider: str) -> Transport:
         """What performs this provider's calls."""
+
+    def files(self, seconds: float) -> Transport:
+        """What fetches files, each within so many seconds."""
 
     async def close(self) -> None:
         """Hang up."""

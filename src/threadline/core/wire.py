@@ -149,6 +149,10 @@ class Lost(Exception):
     """The call left and no answer came: it may have been said."""
 
 
+class Overlong(Lost):
+    """The answer is longer than the call allows."""
+
+
 class Bucket(Word):
     """What a rate limit is counted by."""
 

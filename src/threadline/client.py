@@ -282,6 +282,16 @@ class Session:
         path = f"/v1/conversations/{quote(conversation, safe='')}/context"
         return await self.request("GET", path, params=params)
 
+    async def file(self, record: Record | str, number: int = 0, *, sequence: int = 0) -> bytes:
+        """The bytes of a file of a record, counted from 0; or of a conversation's id and sequence.
+
+        Raises `FileGone`, `FileTooLarge`, `FileForbidden`, `FileUnreachable`, `NotFound`.
+        """
+        place = record if isinstance(record, str) else record.conversation
+        at = sequence if isinstance(record, str) else record.sequence
+        path = f"/v1/conversations/{quote(place, safe='')}/records/{at}/attachments/{number}"
+        return (await self._patiently("GET", path)).content
+
     async def request(
         self,
         method: str,
@@ -295,18 +305,28 @@ class Session:
 
         Raises the error that the server's problem names, and `ServerUnreachable`.
         """
+        answer = await self._patiently(method, path, json=json, params=params, key=key)
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def _patiently(self, method: str, path: str, **asked: Any) -> httpx.Response:
+        """An answer that is none of trouble which passes."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience
         pause = Pause()
         while True:
             try:
-                return await self._once(method, path, json=json, params=params, key=key)
+                return await self._answered(method, path, **asked)
             except ThreadlineError as refused:
                 if getattr(refused, "status", 0) not in PASSING or loop.time() >= until:
                     raise
                 await asyncio.sleep(pause.next())
 
-    async def _once(
+    async def _once(self, method: str, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self._answered(method, path)).json()
+        return found
+
+    async def _answered(
         self,
         method: str,
         path: str,
@@ -314,7 +334,7 @@ class Session:
         json: Any = None,
         params: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> httpx.Response:
         headers = {} if key is None else {"Idempotency-Key": key}
         try:
             answer = await self._http.request(
@@ -323,8 +343,7 @@ class Session:
         except httpx.TransportError as lost:
             raise self._unreachable(lost) from None
         if answer.is_success:
-            found: dict[str, Any] = answer.json()
-            return found
+            return answer
         raise refusal_of(answer)
 
     def _unreachable(self, lost: Exception) -> ServerUnreachable:

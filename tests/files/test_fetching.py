@@ -27,16 +27,19 @@ from tests.files.conftest import (
     served,
 )
 from threadline import Threadline
-from threadline.core.errors import NoAdapter, NotFound, Unauthorized
-from threadline.core.files import (
+from threadline.core.errors import (
     FileForbidden,
     FileGone,
     FileTooLarge,
     FileUnreachable,
+    NoAdapter,
+    NotFound,
+    Unauthorized,
 )
 from threadline.core.model import (
     AdapterCaller,
     Attachment,
+    Caller,
     InboundMessage,
     SessionCaller,
 )
@@ -149,15 +152,16 @@ async def test_a_file_is_read_by_whoever_reads_its_record_and_by_nobody_else(sce
     for session, at in (("all", old), ("all", new), ("late", new)):
         caller = SessionCaller(session, scopes=frozenset({"read"}))
         assert await line.files.read(ROOM, at, caller=caller) == PICTURE
-    for caller, error in (
+    refused: list[tuple[Caller, type[Exception]]] = [
         (SessionCaller("late", scopes=frozenset({"read"})), NotFound),
         (SessionCaller("nobody", scopes=frozenset({"read"})), NotFound),
         (SessionCaller("all", scopes=frozenset({"publish"})), Unauthorized),
         (AdapterCaller("default", "discord", "700"), Unauthorized),
-    ):
+    ]
+    for asker, error in refused:
         # Also what is on the disk already is read by right alone.
         with pytest.raises(error):
-            await line.files.open(ROOM, old, caller=caller)
+            await line.files.open(ROOM, old, caller=asker)
     for at, number in ((old, 1), (old, -1), (99, 0), (-(1 << 70), 0)):
         with pytest.raises(NotFound):
             await line.files.open(ROOM, at, number)

@@ -179,6 +179,14 @@ TABLE: dict[str, Line] = {
         member="ok 404 404", outsider="404", peer="404", bound="ok 404 404"
     ),
     f"POST {ONE}/transcript": by_adapter(SAID),
+    f"GET {ONE}/records/{{sequence}}/attachments/{{number}}": line(
+        controller="404",
+        stranger="404",
+        member="404",
+        outsider="404",
+        peer="404",
+        bound="404",
+    ),
     f"GET {ONE}/stream": line(),
     f"POST {ONE}/hydration": by_adapter({"action": "begin", "mode": "prepending"}),
     f"POST {ONE}/hydration/records": line(
@@ -310,6 +318,9 @@ TABLE: dict[str, Line] = {
     "GET /chat/messages": guests(),
     "POST /chat/messages": guests({"text": "hello", "client_id": "{fresh}"}),
     "GET /chat/stream": guests(),
+    "GET /chat/messages/{sequence}/attachments/{number}": line(
+        controller="403", stranger="403", page="401", guest="404", elsewhere="404"
+    ),
     "POST /login": everybody("ok", {"token": "{secret}"}),
     "GET /login": line(**ALONE),
     "DELETE /login": line(**ALONE),

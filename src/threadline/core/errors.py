@@ -71,6 +71,28 @@ class TooLarge(ThreadlineError):
     status = 413
 
 
+class FileGone(ThreadlineError):
+    """The file is not there any more."""
+
+    status = 410
+
+
+class FileTooLarge(TooLarge):
+    """The file is larger than allowed."""
+
+
+class FileForbidden(ThreadlineError):
+    """The platform does not give this file to this account."""
+
+    status = 403
+
+
+class FileUnreachable(ThreadlineError):
+    """The file cannot be fetched at the moment; try again later."""
+
+    status = 502
+
+
 class NotFound(ThreadlineError):
     """There is no such thing, or it is not yours to know."""
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 from urllib.parse import quote, urljoin
 
-from threadline.core.errors import ThreadlineError, TooLarge
 from threadline.core.model import Attachment
 from threadline.core.outside import AddressRefused, Place, place
 from threadline.core.wire import ApiCall, ApiResponse
@@ -46,28 +45,6 @@ _SUFFIX = {
 _UNSAFE = re.compile(r'[<>:"|?*%;]')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d|conin\$|conout\$)(?:\..*)?\Z", re.I)
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-
-class FileGone(ThreadlineError):
-    """The file is not there any more."""
-
-    status = 410
-
-
-class FileTooLarge(TooLarge):
-    """The file is larger than allowed."""
-
-
-class FileForbidden(ThreadlineError):
-    """The platform does not give this file to this account."""
-
-    status = 403
-
-
-class FileUnreachable(ThreadlineError):
-    """The file cannot be fetched at the moment; try again later."""
-
-    status = 502
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

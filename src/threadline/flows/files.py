@@ -18,16 +18,20 @@ from typing import BinaryIO
 from threadline.core.adapters import Account, Channels, Fetching
 from threadline.core.deliveries import Failure
 from threadline.core.draft import Draft
-from threadline.core.errors import InvalidInput, NoAdapter, NotFound
+from threadline.core.errors import (
+    FileForbidden,
+    FileGone,
+    FileTooLarge,
+    FileUnreachable,
+    InvalidInput,
+    NoAdapter,
+    NotFound,
+)
 from threadline.core.files import (
     HOPS,
     Bounds,
     Cabinet,
     File,
-    FileForbidden,
-    FileGone,
-    FileTooLarge,
-    FileUnreachable,
     Link,
     onwards,
     pinned,

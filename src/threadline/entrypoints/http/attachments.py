@@ -16,7 +16,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Stream
 
-from threadline.core.files import File, disposition
+from threadline.core.files import OCTETS, File, disposition
 from threadline.entrypoints.http.auth import (
     BOUND,
     CONTROLLER,
@@ -38,43 +38,46 @@ GUARDS = {
 }
 PART = 256 * 1024
 AT = "{sequence:int}/attachments/{number:int}"
-BYTES = {200: ResponseSpec(bytes, media_type="application/octet-stream", generate_examples=False)}
+BYTES = {200: ResponseSpec(bytes, media_type=OCTETS, generate_examples=False)}
 
 Sequence = Annotated[int, PathParameter(description="The record.")]
 Number = Annotated[int, PathParameter(description="Which of its files, counted from 0.")]
 
 
-def sent(file: File) -> Stream:
-    """A file as an answer."""
+class Saved(Stream):
+    """A file as an answer. It is closed once it was sent."""
 
-    async def parts() -> AsyncIterator[bytes]:
-        try:
-            while part := await asyncio.to_thread(file.content.read, PART):
-                yield part
-        finally:
-            file.content.close()
+    def __init__(self, file: File) -> None:
+        digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
+        super().__init__(
+            _parts(file),
+            media_type=file.type,
+            headers={
+                **GUARDS,
+                "Content-Disposition": disposition(file.name),
+                "Content-Length": str(file.size),
+                "Content-Digest": f"sha-256=:{digest}:",
+            },
+        )
 
-    return Stream(
-        parts(),
-        media_type=file.type,
-        headers={
-            **GUARDS,
-            "Content-Disposition": disposition(file.name),
-            "Content-Length": str(file.size),
-            "Content-Digest": f"sha-256=:{_base64(file.sha256)}:",
-        },
-    )
+    def to_asgi_response(self, *given: Any, **more: Any) -> Any:
+        """The application that answers, with the type of this file and not of all."""
+        return super().to_asgi_response(*given, **{**more, "media_type": self.media_type})
 
 
-def _base64(digest: str) -> str:
-    return base64.b64encode(bytes.fromhex(digest)).decode()
+async def _parts(file: File) -> AsyncIterator[bytes]:
+    try:
+        while part := await asyncio.to_thread(file.content.read, PART):
+            yield part
+    finally:
+        file.content.close()
 
 
 @get(
     f"/v1/conversations/{{conversation:str}}/records/{AT}",
     opt=callers(CONTROLLER, SESSION, BOUND),
     responses=BYTES,
-    media_type="application/octet-stream",
+    media_type=OCTETS,
 )
 async def attachment(
     conversation: Id,
@@ -86,7 +89,7 @@ async def attachment(
 ) -> Stream:
     """The bytes of a file, for whoever may read its record; a controller may look through a
     `session`'s eyes."""
-    return sent(
+    return Saved(
         await line.files.open(conversation, sequence, number, session=session, caller=caller)
     )
 
@@ -95,7 +98,7 @@ async def attachment(
     f"{PATH}/messages/{AT}",
     opt=callers(GUEST),
     responses=BYTES,
-    media_type="application/octet-stream",
+    media_type=OCTETS,
 )
 async def in_room(
     sequence: Sequence,
@@ -106,7 +109,7 @@ async def in_room(
 ) -> Stream:
     """The bytes of a file of a message in the guest's room."""
     counted(request)
-    return sent(await line.files.open(None, sequence, number, caller=caller))
+    return Saved(await line.files.open(None, sequence, number, caller=caller))
 
 
 ROUTES = [attachment, in_room]

@@ -32,7 +32,8 @@ class Chat {
     this.start = h("div.start");
     this.transcript = new Transcript({
       model: this.model, label: "Conversation", start: this.start, tail: this.outbox.element,
-      view: { guest: true, mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
+      view: { guest: true, file: (sequence, number) => path("/chat/messages", `${sequence}`, "attachments", `${number}`),
+        mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
     });
     this.model.addEventListener("live", ({ detail }) => this.came(detail));
     this.line = h("span.line", { role: "status" });

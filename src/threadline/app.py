@@ -112,12 +112,14 @@ class Threadline(Flows):
 
         reach = channels or Reach(allow_private=allow_private)
         folder = Path(files.folder).expanduser() if files.folder else None
+        own = None if folder is None else folder / "given"
         super().__init__(
             store,
             limits,
             outside or Guarded(),
             channels=reach,
             cabinet=Shelf(folder, files.kept),
+            given=Shelf(own, files.given, holds=True),
             bounds=files,
             **options,
         )
@@ -179,7 +181,7 @@ class Threadline(Flows):
         finally:
             await line.search.stop()
             await line.outbox.close()
-            line.files.cabinet.close()
+            line.files.close()
             await store.close()
 
 

@@ -125,6 +125,7 @@ class Settings:
         return Bounds(
             file=self.file_megabytes * MEBI,
             kept=self.files_megabytes * MEBI,
+            given=self.files_megabytes * MEBI,
             seconds=max(1.0, self.file_seconds),
             folder=self.files or ("" if beside else str(self.folder / "files")),
         )

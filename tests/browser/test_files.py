@@ -26,7 +26,10 @@ async def test_a_file_is_saved_by_its_link_and_runs_nowhere(desk: Desk, tmp_path
         made = await desk.boss.post("/v1/accounts", json=body)
         assert made.status_code == 200, made.text
         telegram.do(
-            "say", chat=51, text="see", file={"name": "offer.html", "type": "text/html", "text": PAGE}
+            "say",
+            chat=51,
+            text="see",
+            file={"name": "offer.html", "type": "text/html", "text": PAGE},
         )
         await asyncio.to_thread(telegram.idle)
         found = (await desk.boss.get("/v1/conversations")).json()["conversations"]

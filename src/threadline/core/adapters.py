@@ -48,11 +48,21 @@ class Capabilities:
     is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
     room's record goes to the thread it opens, whose address is that record's id below the room.
     `actor` is who speaks on the platform.
+
+    With `attachments` it takes files: `uploads` are bytes of ours, which it `fetches` itself where
+    it takes no bytes; `links` are public addresses. Of those it takes `max_files` a message, each
+    of `max_file` bytes, 0 being no bound of its own; the words beside them have `max_caption`.
     """
 
     max_length: int = DEFAULT_LENGTH
     unit: Unit = Unit.CHARACTERS
     attachments: bool = False
+    uploads: bool = False
+    fetches: bool = False
+    links: bool = False
+    max_files: int = 0
+    max_file: int = 0
+    max_caption: int = 0
     edits: bool = False
     history: bool = False
     child_conversations: bool = False

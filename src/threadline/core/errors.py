@@ -93,6 +93,18 @@ class FileUnreachable(ThreadlineError):
     status = 502
 
 
+class FileNotCarried(ThreadlineError):
+    """The file cannot be sent there."""
+
+    status = 422
+
+
+class FilesFull(ThreadlineError):
+    """There is no room for another file."""
+
+    status = 507
+
+
 class NotFound(ThreadlineError):
     """There is no such thing, or it is not yours to know."""
 

@@ -10,16 +10,20 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import BinaryIO, Protocol
 from urllib.parse import quote, urljoin
 
+from threadline.core.ids import public
 from threadline.core.model import Attachment
 from threadline.core.outside import AddressRefused, Place, place
+from threadline.core.quick import quick
 from threadline.core.wire import ApiCall, ApiResponse
 
 MEBI = 1024 * 1024
 NAME_BYTES = 120
 HOPS = 4
+PREFIX = "file:"
 OCTETS = "application/octet-stream"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -49,11 +53,13 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How large a file may be and all that are kept together, in bytes; how long fetching one may
-    take, in seconds; where they are kept, empty for a folder that goes with the process."""
+    """How large a file may be, all that were fetched together, and all that were `given` to us, in
+    bytes; how long fetching one may take, in seconds; where they are kept, empty for a folder that
+    goes with the process."""
 
     file: int = 50 * MEBI
     kept: int = 1024 * MEBI
+    given: int = 1024 * MEBI
     seconds: float = 60.0
     folder: str = ""
 
@@ -81,6 +87,44 @@ class File:
     content: BinaryIO = field(repr=False, compare=False)
 
 
+@quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A file given to us. `owner` is the surrogate id of a session, or of a `guest`.
+
+    `conversation` is where it was said, None while it was not: by `delivery`, or as the record
+    `sequence`. `local` says that ours is the only copy.
+    """
+
+    id: int
+    scope_id: str
+    owner: int
+    guest: bool = False
+    name: str
+    type: str
+    size: int
+    sha256: str
+    created_at: datetime
+    conversation: int | None = None
+    delivery: int | None = None
+    sequence: int | None = None
+    local: bool = False
+
+    @property
+    def said(self) -> int:
+        """0 before it was said, 1 where ours is the only copy, 2 where a platform has it."""
+        if self.conversation is None:
+            return 0
+        return 1 if self.local else 2
+
+    @property
+    def attachment(self) -> Attachment:
+        """As a record has it."""
+        return Attachment(
+            id=PREFIX + public(self.id), type=self.type, name=self.name, size=self.size
+        )
+
+
 class Cabinet(Protocol):
     """Where bytes are kept on a disk, named by their hash. Its calls block.
 
@@ -91,7 +135,8 @@ class Cabinet(Protocol):
         """The hash and the bytes kept under a key, open; None where there are none (any more)."""
 
     def keep(self, link: Link, content: bytes) -> tuple[str, BinaryIO]:
-        """Keep bytes under a key; whatever was not asked for longest makes room."""
+        """Keep bytes under a key; whatever was not asked for longest makes room. Raises `FilesFull`
+        where nothing may leave by itself."""
 
     def links(self) -> Iterator[Link]:
         """Everything that is kept, in no order."""

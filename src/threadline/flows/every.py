@@ -37,6 +37,7 @@ from threadline.flows.sessions import Sessions
 from threadline.flows.speakers import Speakers
 from threadline.flows.tokens import Tokens
 from threadline.flows.upkeep import Upkeep
+from threadline.flows.uploads import Uploads
 from threadline.flows.watching import Watching
 from threadline.flows.webhooks import Webhooks
 
@@ -55,6 +56,7 @@ class Flows:
         *,
         channels: Channels | None = None,
         cabinet: Cabinet | None = None,
+        given: Cabinet | None = None,
         bounds: Bounds | None = None,
         pace: Pace = PACE,
         node: str = "",
@@ -65,6 +67,7 @@ class Flows:
             "outside": outside,
             "channels": channels,
             "cabinet": cabinet,
+            "given": given,
             "bounds": bounds,
             "pace": pace,
             "node": node,
@@ -76,7 +79,8 @@ class Flows:
         self.context = Context(store, limits)
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits, pace)
-        self.files = Files(store, channels, cabinet, bounds)
+        self.files = Files(store, channels, cabinet, bounds, given=given)
+        self.uploads = Uploads(store, self.files, given)
         self.hydration = Hydration(store, limits)
         self.guests = Guests(store, self.hydration, limits)
         self.importing = Importing(self.hydration, limits)
@@ -84,8 +88,10 @@ class Flows:
         self.links = Links(store, limits)
         self.logins = Logins(store)
         self.members = Members(store, limits)
-        self.outbound = Outbound(store, self.deliveries, limits, pace)
-        self.outbox = Outbox(store, limits, channels=channels, owner=node, pace=pace)
+        self.outbound = Outbound(store, self.deliveries, limits, pace, uploads=self.uploads)
+        self.outbox = Outbox(
+            store, limits, channels=channels, owner=node, pace=pace, uploads=self.uploads
+        )
         self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
@@ -97,7 +103,9 @@ class Flows:
         self.histories = Histories(store, self.hydration, self.hearing, channels, limits)
         self.listeners = Listeners(store, self.hearing, self.histories, channels, owner=node)
         self.webhooks = Webhooks(store, self.hearing, channels)
-        self.upkeep = Upkeep(store, self.hydration, self.outbound, limits, files=self.files)
+        self.upkeep = Upkeep(
+            store, self.hydration, self.outbound, limits, files=self.files, uploads=self.uploads
+        )
 
     def over(self, store: Store) -> Flows:
         """The same flows over another store, such as this one seen through a request's key."""

@@ -33,6 +33,7 @@ from threadline.core.files import (
     Cabinet,
     File,
     Link,
+    Upload,
     onwards,
     pinned,
     safe_name,
@@ -44,6 +45,7 @@ from threadline.core.model import (
     CONTROLLER,
     Attachment,
     Caller,
+    Conversation,
     ConversationRef,
     Guest,
     Provenance,
@@ -51,9 +53,20 @@ from threadline.core.model import (
     TranscriptRecord,
 )
 from threadline.core.outside import AddressRefused
-from threadline.core.ports import ADAPTER, RECORD, Changes, Loaded, Needs, Store, Story, together
+from threadline.core.ports import (
+    ADAPTER,
+    FILE,
+    RECORD,
+    Changes,
+    Loaded,
+    Needs,
+    Store,
+    Story,
+    together,
+)
 from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.authority import Where
+from threadline.core.uploads import belongs, link_of, upload_of
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -83,6 +96,7 @@ class Spot:
     attachment: Attachment
     ref: ConversationRef
     account: Account | None = field(repr=False)
+    upload: Upload | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +152,20 @@ class FindFile(Story[Spot]):
                 sequence=self.sequence,
                 number=self.number,
             )
-        return Changes(), spot_of(loaded, conversation.id, conversation.ref, record, self.number)
+        return Changes(), spot_of(loaded, conversation, record, self.number)
 
 
-def spot_of(
-    loaded: Loaded, conversation: int, ref: ConversationRef, record: TranscriptRecord, number: int
-) -> Spot:
+def spot_of(loaded: Loaded, place: Conversation, record: TranscriptRecord, number: int) -> Spot:
     """A file of a record, under the key its bytes are kept by here."""
-    attachment = record.attachments[number]
+    attachment, ref, conversation = record.attachments[number], place.ref, place.id
+    given = upload_of(attachment)
+    if given is not None:
+        upload = loaded.get(FILE, given)
+        if upload is None or not belongs(upload, record, conversation, place.about.parent):
+            raise FileGone("(it was not given to us, or is not kept any more)")
+        return Spot(
+            link=link_of(given), attachment=attachment, ref=ref, account=None, upload=upload
+        )
     name = f"{conversation}/{record.sequence}/{number}/{attachment.id}/{attachment.url}"
     row = loaded.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
     return Spot(
@@ -158,6 +178,19 @@ def spot_of(
         attachment=attachment,
         ref=ref,
         account=None if row is None else account_of(loaded, row),
+    )
+
+
+def file_of(attachment: Attachment, digest: str, content: BinaryIO) -> File:
+    """Kept bytes as they are handed out."""
+    size = content.seek(0, 2)
+    content.seek(0)
+    return File(
+        name=safe_name(attachment.name, attachment.type),
+        type=safe_type(attachment.type),
+        size=size,
+        sha256=digest,
+        content=content,
     )
 
 
@@ -187,7 +220,10 @@ class Files:
         channels: Channels | None = None,
         cabinet: Cabinet | None = None,
         bounds: Bounds | None = None,
+        *,
+        given: Cabinet | None = None,
     ) -> None:
+        self._given = given
         self._store = store
         self._channels = channels
         self._cabinet = cabinet
@@ -236,6 +272,8 @@ class Files:
         )
         spot = await self._store.read(story)
         kept = await self._found(spot)
+        if kept is None and spot.upload is not None:
+            raise FileGone("(it was said on the platform, and is not kept here any more)")
         if kept is None:
             await self._fetched(spot)
             # It may have been deleted while it was on its way: then nobody gets it.
@@ -243,16 +281,7 @@ class Files:
             kept = await self._found(spot)
         if kept is None:
             raise FileUnreachable("(there is no room to keep it here)")
-        digest, content = kept
-        size = content.seek(0, 2)
-        content.seek(0)
-        return File(
-            name=safe_name(spot.attachment.name, spot.attachment.type),
-            type=safe_type(spot.attachment.type),
-            size=size,
-            sha256=digest,
-            content=content,
-        )
+        return file_of(spot.attachment, *kept)
 
     async def read(
         self,
@@ -283,8 +312,16 @@ class Files:
             await asyncio.to_thread(self.cabinet.drop, gone)
         return len(gone)
 
+    def close(self) -> None:
+        """Let go of the folders that were to go with the process."""
+        for one in (self._cabinet, self._given):
+            if one is not None:
+                one.close()
+
     async def _found(self, spot: Spot) -> tuple[str, BinaryIO] | None:
-        return await asyncio.to_thread(self.cabinet.find, spot.link.key)
+        cabinet = self.cabinet if spot.upload is None else self._given
+        assert cabinet is not None
+        return await asyncio.to_thread(cabinet.find, spot.link.key)
 
     async def _fetched(self, spot: Spot) -> None:
         """Fetch it, or wait for whoever does already. Who gives up waiting stops nobody else."""
@@ -323,7 +360,7 @@ class Files:
         dialect: object = self._channels.dialect(account)
         if not isinstance(dialect, Fetching):
             raise NoAdapter(f"{ref.provider} hands out no files.", provider=ref.provider)
-        self._refuse_large(size_of(attachment))
+        self.refuse_large(size_of(attachment))
         wire = self._channels.files(self.bounds.seconds)
         try:
             async with asyncio.timeout(self.bounds.seconds):
@@ -331,7 +368,7 @@ class Files:
         except AddressRefused as error:
             raise FileForbidden(f"({error.detail})") from None
         except Overlong:
-            self._refuse_large(self.bounds.file + 1)
+            self.refuse_large(self.bounds.file + 1)
             raise FileTooLarge from None
         except TimeoutError:
             raise FileUnreachable(f"(not within {self.bounds.seconds:g} seconds)") from None
@@ -353,7 +390,7 @@ class Files:
             if isinstance(step, bytes):
                 if answer.headers.get("content-encoding", "identity").strip() != "identity":
                     raise FileUnreachable("(it came packed, which was not asked for)")
-                self._refuse_large(len(step))
+                self.refuse_large(len(step))
                 return step
             if not isinstance(step, ApiCall):
                 raise _refusal(step)
@@ -367,7 +404,8 @@ class Files:
         headers = {**call.headers, **AS_IT_IS} if call.method == "GET" else call.headers
         return await wire.perform(replace(call, most=most, headers=headers))
 
-    def _refuse_large(self, size: int) -> None:
+    def refuse_large(self, size: int) -> None:
+        """Raise `FileTooLarge` for so many bytes."""
         if size > self.bounds.file:
             raise FileTooLarge(
                 f"({self.bounds.file} bytes are allowed, see THREADLINE_FILE_MEGABYTES)",

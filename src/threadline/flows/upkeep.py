@@ -37,6 +37,7 @@ from threadline.flows.hydration import Hydration
 from threadline.flows.links import Links
 from threadline.flows.logins import Logins
 from threadline.flows.outbound import Outbound
+from threadline.flows.uploads import Uploads
 
 CHUNK = 500
 SWEEP = 10_000
@@ -272,8 +273,10 @@ class Upkeep:
         limits: Limits = LIMITS,
         *,
         files: Files | None = None,
+        uploads: Uploads | None = None,
     ) -> None:
         self._files = files
+        self._uploads = uploads
         self._links = Links(store, limits)
         self._logins = Logins(store)
         self._store = store
@@ -298,6 +301,8 @@ class Upkeep:
         done.guests = await self._links.tidy() + await self._logins.forget()
         if self._files is not None:
             done.files = await self._files.tidy()
+        if self._uploads is not None:
+            done.files += await self._uploads.tidy()
         return done
 
     async def sweep(self) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from threadline.core.errors import FilesFull
 from threadline.core.files import Link
 
 MODE = 0o600
@@ -34,9 +35,10 @@ _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 class Shelf:
     """See `core.files.Cabinet`. `quota` is in bytes; without a `folder` it has one of its own,
-    which goes with it."""
+    which goes with it. What it `holds` leaves only when it is dropped."""
 
-    def __init__(self, folder: Path | None, quota: int) -> None:
+    def __init__(self, folder: Path | None, quota: int, *, holds: bool = False) -> None:
+        self._holds = holds
         self._given = folder
         self._quota = quota
         self._root: Path | None = None
@@ -172,6 +174,8 @@ class Shelf:
         self._held = sum(one for _, one, _ in found)
         if self._held + size <= self._quota:
             return
+        if self._holds:
+            raise FilesFull(f"({self._quota} bytes are allowed, see THREADLINE_FILES_MEGABYTES)")
         aim = max(0, int(self._quota * ROOM) - size)
         for _, _, path in sorted(found):
             if self._held <= aim:

@@ -166,3 +166,24 @@ def telegram(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
     """One simulated Telegram; each test has a person of its own."""
     with Simulation("telegram", tmp_path_factory.mktemp("telegram")) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def discord(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
+    """One simulated Discord; each test has a channel of its own."""
+    with Simulation("discord", tmp_path_factory.mktemp("discord")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def meta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
+    """One simulated WhatsApp; each test has a person of its own."""
+    with Simulation("whatsapp", tmp_path_factory.mktemp("meta")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def twilio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
+    """One simulated Twilio; each test has a person of its own."""
+    with Simulation("twilio", tmp_path_factory.mktemp("twilio")) as made:
+        yield made

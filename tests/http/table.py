@@ -246,6 +246,15 @@ TABLE: dict[str, Line] = {
         peer="403",
         bound="ok 404 404",
     ),
+    "POST /v1/files": line(
+        {},
+        query={"session": "{session}"},
+        member="ok 403 403",
+        outsider="ok 403 403",
+        peer="403",
+    ),
+    "GET /v1/files/{token}": everybody("404"),
+    "POST /chat/files": guests({}),
     "POST /v1/send": line(
         {"session_id": "{session}", "to": {"session_id": "{spare}"}, "text": "hello"},
         member="ok 403 403",

@@ -41,6 +41,7 @@ VERSION = "2010-04-01"
 PATH = "/v1/webhooks/"
 MAX_TEXT = 1_600
 MAX_FILES = 10
+MAX_SENT = 5 * 1024 * 1024
 MAX_FILE = 32 * 1024 * 1024
 FILE_HOSTS = (
     "https://*.twilio.com",
@@ -67,6 +68,11 @@ class Twilio:
         return Capabilities(
             max_length=MAX_TEXT,
             attachments=True,
+            uploads=bool(self._base()),
+            fetches=True,
+            links=True,
+            max_files=1 if self._places.address.startswith(WHATSAPP) else MAX_FILES,
+            max_file=MAX_SENT,
             history=True,
             settle_within=SETTLE,
             actor=self._account.actor,
@@ -250,7 +256,10 @@ class Twilio:
             return found
         ours = self._places.address.startswith(WHATSAPP)
         text = whatsapp_text(message.text) if ours else message.text
-        files = [one.url for one in message.attachments if one.url]
+        # A path is one of ours, which Twilio fetches where it calls us.
+        base = self._base()
+        urls = [one.url for one in message.attachments if one.url]
+        files = [base + one if one.startswith("/") else one for one in urls]
         # WhatsApp takes one file a message; the others are links below the words.
         most = 1 if ours else MAX_FILES
         text = "\n".join(it for it in (text, *files[most:]) if it)
@@ -271,6 +280,11 @@ class Twilio:
         if not given or PATH in given:
             return given
         return f"{given}{PATH}twilio/{self._account.installation}"
+
+    def _base(self) -> str:
+        """Where Twilio finds this server; empty where it was not told."""
+        given = str(self._account.settings.get("public_url") or "").strip()
+        return given.partition(PATH)[0].rstrip("/")
 
     def _sid(self) -> str:
         return quote(self._places.account_sid, safe="")

@@ -260,6 +260,11 @@ def onwards(call: ApiCall, answer: ApiResponse) -> ApiCall | None:
     )
 
 
+def is_ours(attachment: Attachment) -> bool:
+    """Whether it is a file that was given to us."""
+    return attachment.id.startswith(PREFIX)
+
+
 def size_of(attachment: Attachment) -> int:
     """What its platform said it holds; 0 where that said nothing."""
     return attachment.size if attachment.size is not None and attachment.size > 0 else 0

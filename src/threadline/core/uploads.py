@@ -146,7 +146,7 @@ def said(
 def named(
     attachments: Sequence[Attachment], uploads: Sequence[Upload | None]
 ) -> tuple[Attachment, ...]:
-    """The attachments, with what is known of those that are uploads in place of what was claimed."""
+    """The attachments; of those that are uploads, what is known in place of what was claimed."""
     return tuple(
         one if upload is None else upload.attachment
         for one, upload in zip(attachments, uploads, strict=True)

@@ -305,8 +305,8 @@ class Outbound:
         `key` makes it safe to ask again: the same key and words give the same delivery. `reply_to`
         is a sequence or a message id of this conversation, `about` the conversation and sequence
         of a record elsewhere, `generation` the binding's that the words were made under.
-        `attachments` are files that were given to `uploads` before, or `RecordFile`s of records, whose
-        files are said once more.
+        `attachments` are files that were given to `uploads` before, or `RecordFile`s, which are
+        said once more.
 
         Raises `NotFound` and `Unauthorized` (no right to speak), `BindingMismatch`,
         `IdempotencyConflict`, `NoAdapter`, `FileNotCarried`, `InvalidInput`, `TooLarge`.

@@ -11,23 +11,31 @@ import base64
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from litestar import Request, get
+from litestar import Request, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromQuery, PathParameter
+from litestar.params import FromPath, FromQuery, PathParameter
 from litestar.response import Stream
 
+from threadline.core.errors import FileTooLarge
 from threadline.core.files import OCTETS, File, disposition
+from threadline.core.model import Guest
+from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import (
     BOUND,
     CONTROLLER,
     GUEST,
+    OPEN,
+    PRIVATE,
     SESSION,
     Asker,
     Line,
     callers,
 )
 from threadline.entrypoints.http.chat import PATH, counted
-from threadline.entrypoints.http.conversations import Id
+from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.http.keys import OWN
+from threadline.entrypoints.shapes import plain
+from threadline.flows.uploads import UploadState
 
 GUARDS = {
     "X-Content-Type-Options": "nosniff",
@@ -37,6 +45,7 @@ GUARDS = {
     "Referrer-Policy": "no-referrer",
 }
 PART = 256 * 1024
+ROOT = "/v1/files"
 AT = "{sequence:int}/attachments/{number:int}"
 BYTES = {200: ResponseSpec(bytes, media_type=OCTETS, generate_examples=False)}
 
@@ -112,4 +121,85 @@ async def in_room(
     return Saved(await line.files.open(None, sequence, number, caller=caller))
 
 
-ROUTES = [attachment, in_room]
+async def received(request: Request[Any, Any, Any], most: int) -> bytes:
+    """The body of a request, as it is. Raises `FileTooLarge` before it is all here."""
+    got = bytearray()
+    async for part in request.stream():
+        got += part
+        if len(got) > most:
+            raise FileTooLarge(f"({most} bytes are allowed, see THREADLINE_FILE_MEGABYTES)")
+    return bytes(got)
+
+
+@post(
+    ROOT,
+    status_code=200,
+    opt=callers(CONTROLLER, SESSION, key=OWN),
+    request_max_body_size=None,
+    responses=answers.shown(answers.Upload),
+)
+async def give(
+    request: Request[Any, Any, Any],
+    line: Line,
+    caller: Asker,
+    name: FromQuery[str] = "",
+    session: FromQuery[str | None] = None,
+) -> Answer:
+    """Give a file to be said within a day: the body is its bytes, `Content-Type` its type.
+
+    The `id` it answers goes into the `attachments` of what is said, by the session that gave it.
+    """
+    return upload_of(
+        await line.uploads.give(
+            await received(request, line.uploads.most),
+            name=name,
+            type=request.headers.get("content-type", ""),
+            session=session,
+            caller=caller,
+        )
+    )
+
+
+@post(
+    f"{PATH}/files",
+    status_code=200,
+    opt=callers(GUEST, key=OWN),
+    request_max_body_size=None,
+    response_headers=PRIVATE,
+    responses=answers.shown(answers.Upload),
+)
+async def give_in_room(
+    request: Request[Any, Any, Any], line: Line, caller: Asker, name: FromQuery[str] = ""
+) -> Answer:
+    """Give a file to be said in the guest's room: the body is its bytes."""
+    buckets = counted(request)
+    assert isinstance(caller, Guest)
+    buckets.take("messages", caller.actor.id, buckets.limits.messages)
+    return upload_of(
+        await line.uploads.give(
+            await received(request, line.uploads.most),
+            name=name,
+            type=request.headers.get("content-type", ""),
+            caller=caller,
+        )
+    )
+
+
+@get(
+    f"{ROOT}/{{token:str}}",
+    opt=callers(OPEN),
+    responses=BYTES,
+    media_type=OCTETS,
+    response_headers=PRIVATE,
+)
+async def lent(token: FromPath[str], line: Line) -> Stream:
+    """A file that is being said, for the platform that was given this short-lived address."""
+    return Saved(await line.uploads.lent(token))
+
+
+def upload_of(state: UploadState) -> Answer:
+    """A file that was taken in, as it is shown."""
+    return dict(plain(state))
+
+
+ROUTES = [attachment, in_room, give, give_in_room, lent]

@@ -15,7 +15,7 @@ import contextlib
 import json
 import random
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -262,15 +262,38 @@ class Session:
         *,
         key: str | None = None,
         reply_to: int | str | None = None,
+        files: Sequence[str] = (),
     ) -> Said:
-        """Say something in a conversation (its id). With the same `key` it is said once."""
+        """Say something in a conversation (its id), with `files` that were given before (`give`).
+        With the same `key` it is said once."""
         said = await self.request(
             "POST",
             f"/v1/conversations/{quote(conversation, safe='')}/messages",
-            json={"session_id": self.name, "text": text, "reply_to": reply_to},
+            json={
+                "session_id": self.name,
+                "text": text,
+                "reply_to": reply_to,
+                "attachments": [{"id": one} for one in files],
+            },
             key=secrets.token_hex(16) if key is None else key,
         )
         return Said.of(said, repeated=False)
+
+    async def give(self, content: bytes, name: str = "", type: str = "") -> str:
+        """Give a file to be said within a day; the answer is its id, for `say`.
+
+        Raises `FileTooLarge` and `FilesFull`.
+        """
+        answer = await self._patiently(
+            "POST",
+            "/v1/files",
+            params={"name": name, "session": self.name},
+            content=content,
+            type=type,
+            key=secrets.token_hex(16),
+        )
+        found: str = answer.json()["id"]
+        return found
 
     async def context(
         self, conversation: str, *, budget: int | None = None, format: str = "messages"
@@ -334,11 +357,15 @@ class Session:
         json: Any = None,
         params: Mapping[str, Any] | None = None,
         key: str | None = None,
+        content: bytes | None = None,
+        type: str = "",
     ) -> httpx.Response:
         headers = {} if key is None else {"Idempotency-Key": key}
+        if type:
+            headers["Content-Type"] = type
         try:
             answer = await self._http.request(
-                method, path, json=json, params=params, headers=headers
+                method, path, json=json, params=params, headers=headers, content=content
             )
         except httpx.TransportError as lost:
             raise self._unreachable(lost) from None

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Error, expect
 
+from tests.browser import scene
 from tests.browser.conftest import Desk
+from tests.browser.test_chat import join, room_link
 from threadline.testing.simulation import Simulation
 
 PAGE = "<script>globalThis.pwned=1;top.pwned=1;alert(1)</script><img src=x onerror='pwned=1'>"
@@ -51,3 +53,26 @@ async def test_a_file_is_saved_by_its_link_and_runs_nowhere(desk: Desk, tmp_path
                 await other.goto(f"{desk.url}{href}")
         assert (await (await opened.value).path()).read_text() == PAGE
         assert other.url == "about:blank"
+
+
+@pytest.mark.acceptance("I5")
+async def test_a_guest_sends_a_file_and_the_others_save_it(desk: Desk, tmp_path: Path) -> None:
+    room = await scene.ensure(desk.boss, "lobby", "Lobby")
+    path, _ = await room_link(desk, room)
+    ann, ben = await join(desk, path, "Ann"), await join(desk, path, "Ben")
+    picture = tmp_path / "<b onclick=x>cat.png"
+    picture.write_bytes(b"\x89PNG" + bytes(range(256)))
+
+    await ann.locator("input[type=file]").set_input_files(str(picture))
+    await expect(ann.locator(".given")).to_contain_text("cat")
+    await ann.get_by_label("Message").fill("look")
+    await ann.get_by_label("Message").press("Enter")
+    link = ben.locator(".row.message .files a")
+    await expect(link).to_contain_text("cat")
+    await expect(ann.locator(".given")).to_be_hidden()
+    async with ben.expect_download() as waited:
+        await link.click()
+    download = await waited.value
+    assert (await download.path()).read_bytes() == picture.read_bytes()
+    await ann.locator("input[type=file]").set_input_files(str(picture))
+    await expect(ann.locator(".given li")).to_be_visible()

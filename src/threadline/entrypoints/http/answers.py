@@ -109,17 +109,6 @@ class File(Shape):
     url: str
 
 
-class Upload(Shape):
-    """A file that was taken in; it waits until `expires_at` to be said."""
-
-    id: str
-    name: str
-    type: str
-    size: int
-    sha256: str
-    expires_at: str
-
-
 class Record(Shape):
     """One entry of a transcript. (conversation, sequence) is its id."""
 

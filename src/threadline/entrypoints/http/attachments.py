@@ -34,6 +34,7 @@ from threadline.entrypoints.http.auth import (
 from threadline.entrypoints.http.chat import PATH, counted
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import OWN
+from threadline.entrypoints.http.publishing import Key
 from threadline.entrypoints.shapes import plain
 from threadline.flows.uploads import UploadState
 
@@ -51,6 +52,17 @@ BYTES = {200: ResponseSpec(bytes, media_type=OCTETS, generate_examples=False)}
 
 Sequence = Annotated[int, PathParameter(description="The record.")]
 Number = Annotated[int, PathParameter(description="Which of its files, counted from 0.")]
+
+
+class Upload(answers.Shape):
+    """A file that was taken in; it waits until `expires_at` to be said."""
+
+    id: str
+    name: str
+    type: str
+    size: int
+    sha256: str
+    expires_at: str
 
 
 class Saved(Stream):
@@ -136,7 +148,7 @@ async def received(request: Request[Any, Any, Any], most: int) -> bytes:
     status_code=200,
     opt=callers(CONTROLLER, SESSION, key=OWN),
     request_max_body_size=None,
-    responses=answers.shown(answers.Upload),
+    responses=answers.shown(Upload),
 )
 async def give(
     request: Request[Any, Any, Any],
@@ -144,6 +156,7 @@ async def give(
     caller: Asker,
     name: FromQuery[str] = "",
     session: FromQuery[str | None] = None,
+    key: Key = None,
 ) -> Answer:
     """Give a file to be said within a day: the body is its bytes, `Content-Type` its type.
 
@@ -155,6 +168,7 @@ async def give(
             name=name,
             type=request.headers.get("content-type", ""),
             session=session,
+            key=key,
             caller=caller,
         )
     )
@@ -166,7 +180,7 @@ async def give(
     opt=callers(GUEST, key=OWN),
     request_max_body_size=None,
     response_headers=PRIVATE,
-    responses=answers.shown(answers.Upload),
+    responses=answers.shown(Upload),
 )
 async def give_in_room(
     request: Request[Any, Any, Any], line: Line, caller: Asker, name: FromQuery[str] = ""

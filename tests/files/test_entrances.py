@@ -149,6 +149,11 @@ async def test_the_client_fetches_a_file_of_a_record(scene: Scene, site: Site) -
         assert await session.file(await room_of(scene), sequence=at) == PICTURE
         with pytest.raises(FileGone):
             await session.file(await room_of(scene), sequence=gone)
+        await scene.line.conversations.ensure("web/office/lobby")
+        await scene.line.speakers.bind("web/office/lobby", "reader")
+        lobby = (await scene.line.conversations.show("web/office/lobby")).id
+        sent = await session.say(lobby, "", files=[await session.give(PICTURE, "cat.png")])
+        assert await session.file(lobby, sequence=sent.sequence or 0) == PICTURE
 
 
 @given(st.text(max_size=400) | st.sampled_from(HOSTILE))
@@ -234,6 +239,16 @@ def test_a_file_somebody_sends_is_saved_from_the_command_line(
     missing = served.command("save", ref, "1", "3")
     assert missing.returncode == 3
     assert "1 files" in missing.stderr
+    with served.client() as boss:
+        bound = {"session_id": "coder", "policy": "all"}
+        made = boss.put(f"/v1/conversations/{room['id']}/binding", json=bound)
+        assert made.status_code == 200, made.text
+    sent = served.command(
+        *("publish", ref, "back", "--as", "coder", "--key", "k", "--file", "downloads/no te.txt")
+    )
+    assert sent.returncode == 0, sent.stderr
+    [effect] = telegram.effects("message", place="51", at_least=1)
+    assert (effect["text"], effect["file"]["file_name"]) == ("back", "no te.txt")
     # The same bytes lie on the server's disk once, whoever asked.
     kept = list((served.home / "threadline.db.files" / "blobs").iterdir())
     assert [one.read_bytes() for one in kept] == [b"hello"]

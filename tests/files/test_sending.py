@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.files.conftest import KIB, PICTURE
 from tests.http.conftest import problem, running
 from tests.http.guests import came_in, link
 from threadline import Threadline
+from threadline.adapters.http import Http
+from threadline.core.adapters import Account
 from threadline.core.deliveries import DeliveryState, Failure
 from threadline.core.errors import (
     Conflict,
@@ -27,7 +30,7 @@ from threadline.core.errors import (
     NotFound,
     Unauthorized,
 )
-from threadline.core.files import Bounds
+from threadline.core.files import Bounds, pinned
 from threadline.core.model import (
     Actor,
     Attachment,
@@ -36,6 +39,7 @@ from threadline.core.model import (
     InboundMessage,
     SessionCaller,
 )
+from threadline.core.wire import ApiResponse, Doubt, Refused
 from threadline.flows.statuses import DeliveryStatus
 from threadline.flows.uploads import RecordFile
 from threadline.testing.clock import StillClock
@@ -473,3 +477,50 @@ async def test_a_guest_gives_a_file_and_everybody_in_the_room_has_it(line: Threa
         # A page elsewhere cannot make a browser give us files.
         problem(await bare.post("/chat/files", content=b"x"), 403, "csrf_mismatch")
         await bare.aclose()
+
+
+async def test_a_guest_fills_no_more_than_its_share(line: Threadline) -> None:
+    async with running(line) as site:
+        boss = await site.controller()
+        path = (await link(boss, (await line.conversations.show(LOBBY)).id))["url_path"]
+        ann, ben = await came_in(site, path, "Ann"), await came_in(site, path, "Ben")
+        for number in range(2):
+            made = await ann.client.post("/chat/files", content=bytes([number]) * 25 * KIB)
+            assert made.status_code == 200, made.text
+        problem(await ann.client.post("/chat/files", content=b"x" * 25 * KIB), 507, "files_full")
+        assert (await ben.client.post("/chat/files", content=b"x")).status_code == 200
+
+
+async def test_the_same_bytes_under_a_key_are_the_same_file(line: Threadline) -> None:
+    first = await given(line, key="report")
+    again = await given(line, key="report")
+    other = await given(line, b"other", key="report")
+
+    assert first.id == again.id != other.id
+    for _ in range(2):
+        sent = await line.outbound.publish(LOBBY, "agent", "x", attachments=[first], key="k")
+        assert (await given(line, key="report")).id == first.id
+    assert await line.files.read(LOBBY, sent.sequence or 0) == PICTURE
+
+
+def test_an_adapter_elsewhere_is_asked_for_bytes_at_its_callback_and_nowhere_else() -> None:
+    account = Account(
+        scope_id="default",
+        provider="chat",
+        account_id="A1",
+        callback="https://chat.example.org/hooks",
+        secret="whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQ=",
+    )
+    dialect, file = Http(account), Attachment(id="F1", url="http://169.254.169.254/", size=10)
+    call = dialect.file(file)
+
+    assert pinned(call.url, dialect.hosts).target == "/hooks/file"
+    assert (call.secret, call.most) == (account.secret, 10)
+    assert json.loads(call.body)["attachment"]["id"] == "F1"
+    assert dialect.read_file(file, call, ApiResponse(status=200, body=b"bytes")) == b"bytes"
+    means = {404: Failure.NOT_FOUND, 410: Failure.NOT_FOUND, 403: Failure.AUTH}
+    for status, failure in means.items():
+        refused = dialect.read_file(file, call, ApiResponse(status=status))
+        assert isinstance(refused, Refused)
+        assert refused.failure is failure
+    assert isinstance(dialect.read_file(file, call, ApiResponse(status=503)), Doubt)

@@ -252,6 +252,7 @@ TABLE: dict[str, Line] = {
         member="ok 403 403",
         outsider="ok 403 403",
         peer="403",
+        bound="ok 403 403",
     ),
     "GET /v1/files/{token}": everybody("404"),
     "POST /chat/files": guests({}),

@@ -6,6 +6,7 @@ file; it never names anything of ours. What is kept is named by the SHA-256 of i
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -134,7 +135,7 @@ class Cabinet(Protocol):
     def find(self, key: str) -> tuple[str, BinaryIO] | None:
         """The hash and the bytes kept under a key, open; None where there are none (any more)."""
 
-    def keep(self, link: Link, content: bytes) -> tuple[str, BinaryIO]:
+    def keep(self, link: Link, content: BinaryIO) -> tuple[str, BinaryIO]:
         """Keep bytes under a key; whatever was not asked for longest makes room. Raises `FilesFull`
         where nothing may leave by itself."""
 
@@ -258,6 +259,16 @@ def onwards(call: ApiCall, answer: ApiResponse) -> ApiCall | None:
         key=call.key,
         secret=call.secret if same else "",
     )
+
+
+def digest_of(content: BinaryIO) -> str:
+    """The SHA-256 of bytes from their beginning, to which they are set back."""
+    made = hashlib.sha256()
+    content.seek(0)
+    while part := content.read(256 * 1024):
+        made.update(part)
+    content.seek(0)
+    return made.hexdigest()
 
 
 def is_ours(attachment: Attachment) -> bool:

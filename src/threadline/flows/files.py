@@ -10,6 +10,7 @@ no bytes here, and what is kept of it leaves with the next round of upkeep.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -344,7 +345,7 @@ class Files:
             content = await self._content(spot)
 
         def keep() -> None:
-            _, handle = self.cabinet.keep(spot.link, content)
+            _, handle = self.cabinet.keep(spot.link, io.BytesIO(content))
             handle.close()
 
         await asyncio.to_thread(keep)

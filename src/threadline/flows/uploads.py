@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import BinaryIO
 
 from threadline.core.deliveries import OPEN_STATES
 from threadline.core.draft import Draft
 from threadline.core.errors import FileGone, FilesFull, InvalidInput, NotFound
-from threadline.core.files import Cabinet, File, Upload, safe_name
+from threadline.core.files import Cabinet, File, Upload, digest_of, safe_name
 from threadline.core.forms import media_type, multipart
 from threadline.core.model import CONTROLLER, Attachment, Caller, Guest
 from threadline.core.ports import (
     DELIVERY,
     FILE,
     FILES,
+    FILES_OWNED,
     FILES_SAID,
     RECORD,
     Changes,
@@ -41,6 +44,8 @@ from threadline.flows.keys import checked_key
 from threadline.flows.visiting import present
 
 CHUNK = 500
+# Of what is kept a guest fills one part in so many.
+GUESTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +85,18 @@ class TakeIn(Story[Upload]):
     type: str
     size: int
     sha256: str
+    share: int
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Upload]:
-        """Raises `SessionNotFound`, and `Revoked` for a guest who has left."""
+        """Raises `SessionNotFound`; for a guest `Revoked` after it left, and `FilesFull` where it
+        has given its share."""
         draft = Draft(loaded)
         scope = authority.scope_of(self.caller)
         if isinstance(self.caller, Guest):
             owner = present(draft, self.caller, now)[0].id
+            [(held,)] = draft.page(Page(FILES_OWNED, (owner,)))
+            if held + self.size > self.share:
+                raise FilesFull(f"(a guest gives at most {self.share} bytes)", limit=self.share)
         else:
             owner = session_named(draft, scope, self.session or "").id
         known = draft.get(FILE, self.id)
@@ -222,7 +232,7 @@ class Uploads:
 
     async def give(
         self,
-        content: bytes,
+        content: bytes | BinaryIO,
         *,
         name: str = "",
         type: str = "",
@@ -242,16 +252,18 @@ class Uploads:
             if session is None:
                 raise InvalidInput("name the session that will say it.", field="session")
             authority.may_say(caller, session, "publish")
-        self._files.refuse_large(len(content))
-        if not content:
+        source = io.BytesIO(content) if isinstance(content, bytes) else content
+        size = source.seek(0, io.SEEK_END)
+        self._files.refuse_large(size)
+        if not size:
             raise InvalidInput("the file is empty.", field="content")
         number = self._chance(62) + 1
         if checked_key(key) is not None:
-            number = _number(f"{authority.scope_of(caller)}/{session}/{key}", content)
+            number = _number(f"{authority.scope_of(caller)}/{session}/{key}", source)
         kind = media_type(type)
         # Also what is only handed on is called by a name that is no path.
         called = safe_name(name, kind)
-        digest = await self._kept(number, content)
+        digest = await self._kept(number, source, size)
         try:
             made = await self._store.run(
                 TakeIn(
@@ -260,7 +272,8 @@ class Uploads:
                     session=session,
                     name=called,
                     type=kind,
-                    size=len(content),
+                    size=size,
+                    share=self._files.bounds.given // GUESTS,
                     sha256=digest,
                 )
             )
@@ -287,10 +300,9 @@ class Uploads:
         where = (part.conversation, part.sequence, part.number)
         file = await self._files.open(*where, session=session, caller=caller)
         with file.content:
-            content = await asyncio.to_thread(file.content.read)
-        return await self.give(
-            content, name=file.name, type=file.type, session=session, caller=caller
-        )
+            return await self.give(
+                file.content, name=file.name, type=file.type, session=session, caller=caller
+            )
 
     async def lent(self, token: str) -> File:
         """The file a short-lived path leads to, for the platform that was given it.
@@ -350,7 +362,7 @@ class Uploads:
         with kept[1] as content:
             return await asyncio.to_thread(content.read)
 
-    async def _kept(self, number: int, content: bytes) -> str:
+    async def _kept(self, number: int, content: BinaryIO, size: int) -> str:
         """Keep the bytes; where there is no room, what platforms have as well makes it."""
 
         def keep() -> str:
@@ -361,7 +373,7 @@ class Uploads:
         try:
             return await asyncio.to_thread(keep)
         except FilesFull:
-            await self._make_room(len(content))
+            await self._make_room(size)
         return await asyncio.to_thread(keep)
 
     async def _make_room(self, size: int) -> None:
@@ -381,10 +393,9 @@ class Uploads:
         await asyncio.to_thread(self.cabinet.drop, keys)
 
 
-def _number(key: str, content: bytes) -> int:
+def _number(key: str, content: BinaryIO) -> int:
     """One number for these bytes under this key; whose it is says the row."""
-    digest = hashlib.sha256(content).hexdigest()
-    made = hashlib.sha256(f"{key}/{digest}".encode("utf-8", "surrogatepass")).digest()
+    made = hashlib.sha256(f"{key}/{digest_of(content)}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(made[:8]) >> 2 | 1
 
 

@@ -8,7 +8,7 @@ process on the same folder. What was not asked for longest leaves first.
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import io
 import json
 import os
 import re
@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from threadline.core.errors import FilesFull
-from threadline.core.files import Link
+from threadline.core.files import Link, digest_of
 
 MODE = 0o600
+PART = 256 * 1024
 # What is younger may be on its way to its link.
 YOUNG_SECONDS = 300.0
 # How far under the quota there is room made, so that not every new file looks at all others.
@@ -62,17 +63,18 @@ class Shelf:
             os.utime(path)
         return link.sha256, content
 
-    def keep(self, link: Link, content: bytes) -> tuple[str, BinaryIO]:
+    def keep(self, link: Link, content: BinaryIO) -> tuple[str, BinaryIO]:
         """See `core.files.Cabinet.keep`."""
-        digest = hashlib.sha256(content).hexdigest()
+        size = content.seek(0, os.SEEK_END)
+        digest = digest_of(content)
         blob = self._blob(digest)
         with self._lock:
             if blob.exists():
                 os.utime(blob)
             else:
-                self._make_room(len(content))
+                self._make_room(size)
                 self._write(blob, content)
-                self._held += len(content)
+                self._held += size
             handle = blob.open("rb")
             about = {
                 "conversation": link.conversation,
@@ -80,7 +82,7 @@ class Shelf:
                 "number": link.number,
                 "sha256": digest,
             }
-            self._write(self._place("links", link.key), json.dumps(about).encode())
+            self._write(self._place("links", link.key), io.BytesIO(json.dumps(about).encode()))
         return digest, handle
 
     def links(self) -> Iterator[Link]:
@@ -147,11 +149,11 @@ class Shelf:
             return None
         return link if _KEY.match(link.key) and _HASH.match(link.sha256) else None
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, path: Path, content: BinaryIO) -> None:
         fresh = path.with_name(f"new-{secrets.token_hex(8)}")
         try:
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
-                file.write(content)
+                shutil.copyfileobj(content, file, PART)
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)

@@ -321,7 +321,10 @@ class Codec:
             ),
             LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
             PUSH: _push_row,
-            FILE: lambda key, value: (key, value.said, encode(_bare_upload(value)).decode()),
+            FILE: lambda key, value: (
+                *(key, value.owner, value.said, value.size),
+                encode(_bare_upload(value)).decode(),
+            ),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,

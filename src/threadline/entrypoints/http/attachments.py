@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from contextlib import asynccontextmanager
+from tempfile import SpooledTemporaryFile
+from typing import Annotated, Any, BinaryIO, cast
 
 from litestar import Request, get, post
 from litestar.openapi.datastructures import ResponseSpec
@@ -46,6 +48,7 @@ GUARDS = {
     "Referrer-Policy": "no-referrer",
 }
 PART = 256 * 1024
+IN_MEMORY = 512 * 1024
 ROOT = "/v1/files"
 AT = "{sequence:int}/attachments/{number:int}"
 BYTES = {200: ResponseSpec(bytes, media_type=OCTETS, generate_examples=False)}
@@ -133,20 +136,26 @@ async def in_room(
     return Saved(await line.files.open(None, sequence, number, caller=caller))
 
 
-async def received(request: Request[Any, Any, Any], most: int) -> bytes:
-    """The body of a request, as it is. Raises `FileTooLarge` before it is all here."""
-    got = bytearray()
-    async for part in request.stream():
-        got += part
-        if len(got) > most:
-            raise FileTooLarge(f"({most} bytes are allowed, see THREADLINE_FILE_MEGABYTES)")
-    return bytes(got)
+@asynccontextmanager
+async def received(request: Request[Any, Any, Any], most: int) -> AsyncIterator[BinaryIO]:
+    """The body of a request as a file, which lies on the disk where it is not small.
+
+    Raises `FileTooLarge` before it is all here.
+    """
+    size = 0
+    with SpooledTemporaryFile(max_size=IN_MEMORY) as got:
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise FileTooLarge(f"({most} bytes are allowed, see THREADLINE_FILE_MEGABYTES)")
+            got.write(part)
+        yield cast("BinaryIO", got)
 
 
 @post(
     ROOT,
     status_code=200,
-    opt=callers(CONTROLLER, SESSION, key=OWN),
+    opt=callers(CONTROLLER, SESSION, BOUND, key=OWN),
     request_max_body_size=None,
     responses=answers.shown(Upload),
 )
@@ -162,16 +171,16 @@ async def give(
 
     The `id` it answers goes into the `attachments` of what is said, by the session that gave it.
     """
-    return upload_of(
-        await line.uploads.give(
-            await received(request, line.uploads.most),
+    async with received(request, line.uploads.most) as content:
+        made = await line.uploads.give(
+            content,
             name=name,
             type=request.headers.get("content-type", ""),
             session=session,
             key=key,
             caller=caller,
         )
-    )
+    return upload_of(made)
 
 
 @post(
@@ -189,14 +198,11 @@ async def give_in_room(
     buckets = counted(request)
     assert isinstance(caller, Guest)
     buckets.take("messages", caller.actor.id, buckets.limits.messages)
-    return upload_of(
-        await line.uploads.give(
-            await received(request, line.uploads.most),
-            name=name,
-            type=request.headers.get("content-type", ""),
-            caller=caller,
+    async with received(request, line.uploads.most) as content:
+        made = await line.uploads.give(
+            content, name=name, type=request.headers.get("content-type", ""), caller=caller
         )
-    )
+    return upload_of(made)
 
 
 @get(

@@ -524,3 +524,22 @@ def test_an_adapter_elsewhere_is_asked_for_bytes_at_its_callback_and_nowhere_els
         assert isinstance(refused, Refused)
         assert refused.failure is failure
     assert isinstance(dialect.read_file(file, call, ApiResponse(status=503)), Doubt)
+
+
+async def test_a_file_larger_than_a_message_may_be_is_taken_in(
+    store: Store, tmp_path: Path
+) -> None:
+    line = Threadline(store, files=Bounds(folder=str(tmp_path / "files")))
+    await line.conversations.ensure(LOBBY)
+    await line.speakers.bind(LOBBY, "agent")
+    large = bytes(range(256)) * 36 * KIB
+    async with running(line) as site:
+        agent = await site.session("agent")
+        made = await agent.post("/v1/files", content=large)
+        assert made.status_code == 200, made.text
+        sent = await line.outbound.publish(
+            LOBBY, "agent", "", attachments=[Attachment(id=made.json()["id"])]
+        )
+        room = (await line.conversations.show(LOBBY)).id
+        path = f"/v1/conversations/{room}/records/{sent.sequence}/attachments/0"
+        assert (await agent.get(path)).content == large

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -42,6 +43,7 @@ MAX_TEXT = 4_096
 MAX_CAPTION = 1_024
 MAX_UPLOAD = 50 * 1024 * 1024
 MAX_PHOTO = 10 * 1024 * 1024
+NO_PHOTO = re.compile("PHOTO_INVALID|PHOTO_SAVE|IMAGE_PROCESS|PHOTO_EXT", re.I)
 PHOTOS = frozenset({"image/jpeg", "image/png"})
 CONNECTIONS = 40
 POLL, WEBHOOK = "poll", "webhook"
@@ -97,7 +99,7 @@ class Telegram:
         """
         return self._said(message, html(message.text))
 
-    def _said(self, message: OutboundMessage, marked: str | None) -> ApiCall:
+    def _said(self, message: OutboundMessage, marked: str | None, *, photo: bool = True) -> ApiCall:
         body: dict[str, Any] = Place.of(message.conversation).arguments()
         file = message.attachments[0] if message.attachments else None
         words = message.text if marked is None else marked
@@ -112,12 +114,11 @@ class Telegram:
                 "allow_sending_without_reply": True,
             }
         if file is not None:
-            return self._with(file, body, message)
+            return self._with(file, body, message, photo and _is_photo(file))
         made = call_of(self._account, "sendMessage", body)
         return replace(made, key=message.key, message=message)
 
-    def _with(self, file: Attachment, body: Json, message: OutboundMessage) -> ApiCall:
-        photo = file.type in PHOTOS and (file.size or 0) <= MAX_PHOTO
+    def _with(self, file: Attachment, body: Json, message: OutboundMessage, photo: bool) -> ApiCall:
         method, name = ("sendPhoto", "photo") if photo else ("sendDocument", "document")
         fields = {
             key: value if isinstance(value, str) else json.dumps(value)
@@ -151,6 +152,10 @@ class Telegram:
         if call.message is not None and isinstance(refusal, Refused) and answer.status == 400:
             if "parse_mode" in body and "can't parse entities" in refusal.reason.casefold():
                 return self._said(call.message, None)
+            if call.route == "sendPhoto" and NO_PHOTO.search(refusal.reason):
+                # Telegram draws not every picture; as a document it takes each.
+                marked = html(call.message.text) if "parse_mode" in body else None
+                return self._said(call.message, marked, photo=False)
             if there := self._moved(call.message, said):
                 return there
         return refusal
@@ -268,3 +273,7 @@ class Telegram:
     def listens(self) -> bool:
         """Unless `mode` is webhook."""
         return self._mode != WEBHOOK
+
+
+def _is_photo(file: Attachment) -> bool:
+    return file.type in PHOTOS and (file.size or 0) <= MAX_PHOTO

@@ -223,6 +223,19 @@ def pinned(url: str, hosts: Iterable[str]) -> Place:
     raise AddressRefused("the platform keeps no files there.")
 
 
+def is_pinned(url: str, hosts: Iterable[str]) -> bool:
+    """Whether a URL is at one of these hosts.
+
+    >>> is_pinned("https://a.example.org/x", ["https://*.example.org"]), is_pinned("x", [])
+    (True, False)
+    """
+    try:
+        pinned(url, hosts)
+    except AddressRefused:
+        return False
+    return True
+
+
 def origin_of(url: str) -> str:
     """The scheme, host and port of a URL as a host to pin to; empty where it is none.
 

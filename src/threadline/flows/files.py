@@ -35,6 +35,7 @@ from threadline.core.files import (
     File,
     Link,
     Upload,
+    is_pinned,
     onwards,
     pinned,
     safe_name,
@@ -381,7 +382,8 @@ class Files:
         for _ in range(STEPS + HOPS):
             answer = await self._asked(wire, dialect.hosts, call)
             further = onwards(call, answer)
-            if further is not None:
+            # Where it leads elsewhere is not gone; the dialect may know what that means.
+            if further is not None and is_pinned(further.url, dialect.hosts):
                 hops += 1
                 if hops > HOPS:
                     break

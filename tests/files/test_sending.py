@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -39,6 +40,7 @@ from threadline.core.model import (
     InboundMessage,
     SessionCaller,
 )
+from threadline.core.uploads import link_of
 from threadline.core.wire import ApiResponse, Doubt, Refused
 from threadline.flows.statuses import DeliveryStatus
 from threadline.flows.uploads import RecordFile
@@ -299,6 +301,7 @@ async def test_discord_gets_several_files_in_one_message(
     assert (second["text"], len(second["files"])) == ("", 1)
 
 
+@pytest.mark.acceptance("I5")
 async def test_discord_gives_a_new_link_where_one_has_expired(
     line: Threadline, discord: Simulation
 ) -> None:
@@ -543,3 +546,17 @@ async def test_a_file_larger_than_a_message_may_be_is_taken_in(
         room = (await line.conversations.show(LOBBY)).id
         path = f"/v1/conversations/{room}/records/{sent.sequence}/attachments/0"
         assert (await agent.get(path)).content == large
+
+
+async def test_bytes_that_a_death_left_without_an_owner_leave(
+    line: Threadline, tmp_path: Path
+) -> None:
+    kept = await given(line)
+    await line.outbound.publish(LOBBY, "agent", "x", attachments=[kept])
+    line.uploads.cabinet.keep(link_of(77), io.BytesIO(b"orphan"))[1].close()
+    blobs = tmp_path / "files" / "given" / "blobs"
+
+    assert await line.uploads.tidy() == 0
+    assert len(list(blobs.iterdir())) == 2
+    assert await line.uploads.tidy() == 1
+    assert [one.read_bytes() for one in blobs.iterdir()] == [PICTURE]

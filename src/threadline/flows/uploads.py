@@ -189,6 +189,18 @@ class ReadSpare(Story[list[Upload]]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadUnknown(Story[list[int]]):
+    """Which of these uploads nothing is known of."""
+
+    ids: tuple[int, ...]
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
+        """A death between the bytes and their row leaves such."""
+        together(loaded, [(FILE, one) for one in self.ids])
+        return Changes(), [one for one in self.ids if loaded.get(FILE, one) is None]
+
+
+@dataclass(frozen=True, slots=True)
 class Forget(Story[list[int]]):
     """Drop what is known of uploads."""
 
@@ -218,6 +230,7 @@ class Uploads:
         self._files = files
         self._cabinet = cabinet
         self._chance = chance
+        self._unknown: frozenset[int] = frozenset()
 
     @property
     def most(self) -> int:
@@ -349,8 +362,22 @@ class Uploads:
             await self._forget(gone)
             found += len(gone)
             if following is None:
-                return found
+                return found + await self._tidy_unknown()
             after = following
+
+    async def _tidy_unknown(self) -> int:
+        """Let go of bytes that nothing is known of, now and the last time: in between, a row that
+        was on its way has come."""
+        links = await asyncio.to_thread(lambda: [one.sequence for one in self.cabinet.links()])
+        unknown: set[int] = set()
+        for start in range(0, len(links), CHUNK):
+            chunk = tuple(links[start : start + CHUNK])
+            unknown.update(await self._store.read(ReadUnknown(chunk)))
+        gone = unknown & self._unknown
+        self._unknown = frozenset(unknown - gone)
+        if gone:
+            await self._dropped(sorted(gone))
+        return len(gone)
 
     async def _content(self, attachment: Attachment) -> bytes | None:
         number = upload_of(attachment)

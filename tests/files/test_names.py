@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.adapters.registry import OURS, Provider, load
+from threadline.core.adapters import Account, Fetching
 from threadline.core.files import onwards, origin_of, pinned, safe_type
 from threadline.core.forms import media_type, multipart
 from threadline.core.model import Attachment
@@ -93,3 +95,14 @@ def test_a_type_makes_no_header(kind: str) -> None:
         assert made.isascii()
         assert made.count("/") == 1
         assert not set(made) & set("\r\n;, ")
+
+
+@pytest.mark.parametrize("provider", OURS, ids=lambda one: one.name)
+def test_whoever_hands_out_files_says_where_they_are(provider: Provider) -> None:
+    """A dialect without hosts would hand out nothing, and nobody would notice."""
+    account = Account(scope_id="default", provider=provider.name, account_id="a")
+    dialect = load(provider.dialect, provider)(account)
+
+    assert isinstance(dialect, Fetching)
+    assert all(origin_of(one.replace("*.", "")) for one in dialect.hosts)
+    assert len(dialect.hosts) >= 1

@@ -55,6 +55,7 @@ class Attempt:
     number: int
     fence: int
     provider: str
+    account: str
     adapter: Adapter
     call: ApiCall
     looks: bool = False
@@ -262,6 +263,7 @@ def _mark(
         number=number,
         fence=_leased(draft, conversation.id, owner, ticket, now, pace),
         provider=conversation.ref.provider,
+        account=conversation.ref.account_id,
         adapter=adapter,
         call=call,
     )
@@ -291,6 +293,7 @@ def _ask(
         number=head.attempts,
         fence=_leased(draft, conversation.id, owner, ticket, now, pace),
         provider=conversation.ref.provider,
+        account=conversation.ref.account_id,
         adapter=adapter,
         call=adapter.look_up(message_of(draft, conversation, head)),
         looks=True,

@@ -78,7 +78,7 @@ class Flows:
         self.census = Census(store)
         self.context = Context(store, limits)
         self.conversations = Conversations(store, limits)
-        self.deliveries = Deliveries(store, limits, pace)
+        self.deliveries = Deliveries(store, limits, pace, channels)
         self.files = Files(store, channels, cabinet, bounds, given=given)
         self.uploads = Uploads(store, self.files, given)
         self.hydration = Hydration(store, limits)

@@ -560,3 +560,18 @@ async def test_bytes_that_a_death_left_without_an_owner_leave(
     assert len(list(blobs.iterdir())) == 2
     assert await line.uploads.tidy() == 1
     assert [one.read_bytes() for one in blobs.iterdir()] == [PICTURE]
+
+
+async def test_a_file_that_is_not_on_this_disk_is_not_said_without_it(
+    line: Threadline, telegram: Simulation
+) -> None:
+    chat = next(PEOPLE)
+    telegram.do("chat", chat=chat)
+    where = await place(line, "telegram", telegram.url, telegram.credentials, str(chat))
+    file = await given(line)
+    line.uploads.cabinet.drop([one.key for one in line.uploads.cabinet.links()])
+    waiting = await said(line, where, "with it", attachments=[file])
+
+    assert (waiting.state, waiting.failure) == (DeliveryState.PENDING, Failure.TRANSIENT)
+    assert "THREADLINE_FILES" in waiting.reason
+    assert [one for one in telegram.effects("message") if one["place"] == str(chat)] == []

@@ -54,7 +54,6 @@ OF_ONE_ACCOUNT = 16
 LOOK = 200
 PAGES = 5
 STEPS = 8
-NOT_HERE = "its file is not on this disk; nodes on one store share THREADLINE_FILES."
 AGAIN_SECONDS = (0.1, 0.3, 1.0, 3.0, 5.0)
 EPOCH = datetime(1970, 1, 1)
 
@@ -416,8 +415,6 @@ class Outbox:
             async with asyncio.timeout(lease * 0.8):
                 for _ in range(STEPS):
                     filled = call if self._uploads is None else await self._uploads.filled(call)
-                    if filled is None:
-                        return Refused(failure=Failure.TRANSIENT, reason=NOT_HERE)
                     step = attempt.read(call, await transport.perform(filled))
                     if not isinstance(step, ApiCall):
                         return told(call, step)

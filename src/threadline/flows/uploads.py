@@ -38,12 +38,13 @@ from threadline.core.ports import (
 from threadline.core.rules import authority
 from threadline.core.seating import session_named
 from threadline.core.uploads import UNSAID, borrowed, link_of, upload_of
-from threadline.core.wire import ApiCall
+from threadline.core.wire import ApiCall, Unsent
 from threadline.flows.files import Files, file_of
 from threadline.flows.keys import checked_key
 from threadline.flows.visiting import present
 
 CHUNK = 500
+NOT_HERE = "its file is not on this disk; nodes on one store share THREADLINE_FILES."
 # Of what is kept a guest fills one part in so many.
 GUESTS = 10
 
@@ -328,8 +329,8 @@ class Uploads:
             raise FileGone
         return file_of(upload.attachment, *kept)
 
-    async def filled(self, call: ApiCall) -> ApiCall | None:
-        """A call with the bytes of its files in it; None where they are not on this disk."""
+    async def filled(self, call: ApiCall) -> ApiCall:
+        """A call with the bytes of its files in it. Raises `Unsent` where this disk has them not."""
         named = [part.file for part in call.form if part.file is not None]
         if call.file is not None:
             named.append(call.file)
@@ -337,7 +338,7 @@ class Uploads:
         for one in named:
             content = await self._content(one)
             if content is None:
-                return None
+                raise Unsent(NOT_HERE)
             contents[one.id] = content
         if call.file is not None:
             headers = {**call.headers, "content-type": media_type(call.file.type)}

@@ -330,7 +330,7 @@ class Uploads:
         return file_of(upload.attachment, *kept)
 
     async def filled(self, call: ApiCall) -> ApiCall:
-        """A call with the bytes of its files in it. Raises `Unsent` where this disk has them not."""
+        """A call with the bytes of its files in it; raises `Unsent` where they are not here."""
         named = [part.file for part in call.form if part.file is not None]
         if call.file is not None:
             named.append(call.file)

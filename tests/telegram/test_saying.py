@@ -27,7 +27,7 @@ from threadline.adapters.telegram_text import html
 from threadline.core.adapters import Unit
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
-from threadline.core.model import ConversationRef
+from threadline.core.model import Attachment, ConversationRef
 from threadline.core.rules.splitting import length
 from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, OutboundMessage, Refused, Sent
 
@@ -303,3 +303,30 @@ def test_a_servers_error_may_come_from_behind_the_deed(status: int) -> None:
     """Telegram has no key for a send, so nobody may repeat it."""
     found = BOT.read(BOT.render(saying(DM)), ApiResponse(status=status, body=b"<html>"))
     assert isinstance(found, Doubt)
+
+
+def test_a_picture_that_telegram_does_not_draw_goes_as_a_document() -> None:
+    file = Attachment(id="file:1", type="image/png", name="wide.png", size=10)
+    call = BOT.render(saying(heard(message()), "**see**", attachments=(file,)))
+    again = BOT.read(call, refusal(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"))
+
+    assert call.route == "sendPhoto"
+    assert isinstance(again, ApiCall)
+    assert again.route == "sendDocument"
+    fields = {one.name: one.value for one in again.form}
+    assert (fields["caption"], fields["parse_mode"]) == ("<b>see</b>", "HTML")
+    assert [one.name for one in again.form if one.file == file] == ["document"]
+    plain = BOT.read(call, refusal(400, "Bad Request: can't parse entities: x"))
+    assert isinstance(plain, ApiCall)
+    fields = {one.name: one.value for one in plain.form}
+    assert (plain.route, fields["caption"]) == ("sendPhoto", "**see**")
+
+
+def test_a_file_that_is_too_big_for_bots_is_not_said_to_be_gone() -> None:
+    file = Attachment(id="F")
+    answer_ = refusal(400, "Bad Request: file is too big")
+    found = BOT.read_file(file, BOT.file(file), answer_)
+
+    assert isinstance(found, Refused)
+    assert found.failure is Failure.UNSUPPORTED
+    assert "20 MB" in found.reason

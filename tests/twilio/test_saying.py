@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from tests.twilio.conftest import ANN, HOOK, OURS, SID, TOKEN, US, answer, line, outbound
 from threadline.core.adapters import Identity, Past
 from threadline.core.deliveries import Failure
+from threadline.core.files import onwards, pinned
 from threadline.core.model import Attachment, Direction, InboundMessage
+from threadline.core.outside import AddressRefused
 from threadline.core.wire import ApiCall, Bucket, Doubt, OutboundMessage, Refused, Sent
 
 
@@ -206,16 +208,16 @@ def test_a_file_is_fetched_with_our_credentials_once() -> None:
     url = f"https://api.twilio.com/2010-04-01/Accounts/{SID}/Messages/MM1/Media/ME1"
     file = Attachment(id="ME1", url=url)
     call = line().file(file)
-    moved = answer(307, b"", location="https://mms.twiliocdn.com/ME1?sig=1")
-    kept = line().read_file(file, call, moved)
+    kept = onwards(call, answer(307, b"", location="https://mms.twiliocdn.com/ME1?sig=1"))
 
     assert call.headers["authorization"].startswith("Basic ")
-    assert isinstance(kept, ApiCall)
+    assert kept is not None
     assert (kept.url, kept.headers) == ("https://mms.twiliocdn.com/ME1?sig=1", {})
+    assert pinned(kept.url, line().hosts).host == "mms.twiliocdn.com"
     assert line().read_file(file, kept, answer(200, b"jpeg")) == b"jpeg"
-    assert isinstance(line().read_file(file, kept, moved), Refused)
-    unsafe = answer(302, b"", location="http://mms.twiliocdn.com/ME1")
-    assert isinstance(line().read_file(file, call, unsafe), Refused)
+    assert isinstance(line().read_file(file, call, answer(302, b"")), Refused)
+    with pytest.raises(AddressRefused):
+        pinned("http://mms.twiliocdn.com/ME1", line().hosts)
 
 
 def test_our_credentials_go_to_no_stranger() -> None:

@@ -78,7 +78,7 @@ class Registration:
     account_id: str
     callback: str
     owner: str
-    secret: str
+    secret: str = field(repr=False)
     created_at: datetime
     capabilities: Capabilities = Capabilities()
     installation: str = ""
@@ -174,6 +174,14 @@ class Handshaking(Protocol):
 
     def handshake(self, request: Request) -> Reply | None:
         """What a verified request is answered once it was recorded; None where any 2xx will do."""
+
+
+@runtime_checkable
+class Spacing(Protocol):
+    """An adapter whose provider numbers messages per place: their ids have an id space."""
+
+    def id_space(self, ref: ConversationRef) -> str:
+        """That of the ids heard in a conversation; empty where it has none. Total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

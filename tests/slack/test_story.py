@@ -163,6 +163,7 @@ async def test_a_limit_is_waited_for_and_costs_nothing(
 
 async def test_a_refusal_says_why(line: Threadline, slack: Simulation, room: str) -> None:
     place = await furnished(line, ref(room))
+    slack.do("scopes", scopes=["chat:write", "channels:history"])
     slack.do("leave", channel=room, user="simbot")
     async with at_work(line, slack):
         sent = await line.outbound.publish(place, "agent", "Hello?")

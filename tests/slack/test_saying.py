@@ -78,7 +78,8 @@ def test_a_message_calls_nobody_and_carries_its_key() -> None:
     assert call.headers["authorization"] == "Bearer xoxb-1-bot"
     assert body(call) == {
         "channel": "C1",
-        "text": '&lt;!channel&gt; &lt;!subteam^S1&gt; &lt;@U1&gt; @here They\'re "quoted" © 50% – *ok*',
+        "text": "&lt;!channel&gt; &lt;!subteam^S1&gt; &lt;@U1&gt; @here "
+        'They\'re "quoted" © 50% – *ok*',
         "unfurl_links": False,
         "unfurl_media": False,
         "metadata": OURS,

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -323,20 +322,27 @@ async def test_a_killed_server_hears_what_it_missed_and_says_nothing_twice(
 
 
 @pytest.fixture
-async def site(sqlite_url: str, key: bytes, slack: Simulation) -> AsyncIterator[tuple[Any, Site]]:
-    """A server that Slack sends events to, its address verified by the challenge."""
-    async with Threadline.open(sqlite_url, key=key, allow_private=True) as line:
-        async with running(line) as made:
-            account = await connected_to(made, "slack", given(slack, socket=False))
-            await asyncio.to_thread(slack.do, "request_url", url=made.url + account["webhook"])
-            yield line, made
-            await asyncio.to_thread(slack.idle)
-            slack.calm()
-            slack.webhook("")
+async def site(
+    sqlite_url: str, key: bytes, slack: Simulation
+) -> AsyncIterator[tuple[Threadline, Site]]:
+    """A server that Slack sends events to, its address verified by the challenge.
+
+    Its clock is the real one: Slack signs the time.
+    """
+    async with (
+        Threadline.open(sqlite_url, key=key, allow_private=True) as line,
+        running(line) as made,
+    ):
+        account = await connected_to(made, "slack", given(slack, socket=False))
+        await asyncio.to_thread(slack.do, "request_url", url=made.url + account["webhook"])
+        yield line, made
+        await asyncio.to_thread(slack.idle)
+        slack.calm()
+        slack.webhook("")
 
 
 async def test_events_that_slack_sends_are_recorded_once_and_answered(
-    site: tuple[Any, Site], slack: Simulation, room: str
+    site: tuple[Threadline, Site], slack: Simulation, room: str
 ) -> None:
     line, _ = site
     place = await furnished(line, ref(room))
@@ -355,7 +361,7 @@ async def test_events_that_slack_sends_are_recorded_once_and_answered(
 
 
 @pytest.mark.case("B134")
-async def test_a_forged_event_is_refused_over_http(site: tuple[Any, Site]) -> None:
+async def test_a_forged_event_is_refused_over_http(site: tuple[Threadline, Site]) -> None:
     _, made = site
     async with httpx.AsyncClient(base_url=made.url, trust_env=False) as stranger:
         posted = await stranger.post(

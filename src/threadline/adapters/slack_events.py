@@ -178,7 +178,8 @@ def message_of(eye: Eye, entry: Mapping[str, Any], spot: Spot) -> InboundMessage
     event = Event.MESSAGE
     if subtype in slack.MEMBERS or subtype in NOTICES:
         event = Event.MEMBER if subtype in slack.MEMBERS else Event.NOTICE
-    text, attachments = eye.words(entry), slack_files(entry)
+    text = eye.words(entry) if event is Event.MESSAGE else slack.words(entry)
+    attachments = slack_files(entry)
     if event is Event.MESSAGE and not text.strip() and not attachments:
         return "message without words"
     where, parent = _where(eye, root, spot)

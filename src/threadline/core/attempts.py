@@ -422,5 +422,8 @@ def doubt(
     save(draft, after, now)
     free(draft, conversation.id, attempt.fence, now)
     if after.in_lane and after.due_at is not None:
-        _rest(draft, conversation.id, after, after.due_at, now)
+        # Where the provider can be asked whether it is there, that comes first.
+        look = pacing.looks_at(after, now, can, pace)
+        until = after.due_at if look is None else min(look, after.due_at)
+        _rest(draft, conversation.id, after, until, now)
     return after

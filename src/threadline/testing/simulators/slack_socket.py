@@ -186,6 +186,13 @@ class Sockets(Speech):
         await self.ground.until(here, 30)
         return {"opened": int(self.ground.settings.get("opened", 0))}
 
+    def do_forget(self) -> int:
+        """What waits for the app is told to nobody; how much there was."""
+        waiting = self.waiting()
+        for event in waiting:
+            self.ground.settle(event, "lost")
+        return len(waiting)
+
     async def do_refresh(self, reason: str = "refresh_requested", close: bool = True) -> int:
         """Ask every connection to come again, then close it; how many there were.
 

@@ -47,8 +47,10 @@ def slack(platform: Simulation) -> Iterator[Simulation]:
 
 @pytest.fixture
 def room(slack: Simulation) -> str:
-    """A channel of one's own."""
-    return str(slack.do("channel")["id"])
+    """A channel of one's own, in which the bot has been for a while."""
+    made = str(slack.do("channel")["id"])
+    slack.do("forget")
+    return made
 
 
 def client(slack: Simulation, token: str = "") -> AsyncWebClient:
@@ -130,10 +132,10 @@ async def connected(
         await heard.put(request)
 
     made.socket_mode_request_listeners.append(hear)
-    await made.connect()
+    await made.connect()  # type: ignore[no-untyped-call]
     await asyncio.to_thread(slack.do, "attended")
     yield heard
-    await made.close()
+    await made.close()  # type: ignore[no-untyped-call]
 
 
 async def link(session: aiohttp.ClientSession, slack: Simulation) -> Any:
@@ -640,25 +642,13 @@ async def test_who_never_acknowledges_is_told_four_times(slack: Simulation, room
     assert slack.calls("ack")[-1]["status"] == 400
 
 
-async def test_a_ticket_opens_once_and_the_eleventh_connection_is_too_many(
-    slack: Simulation,
-) -> None:
+async def test_a_ticket_opens_one_connection_once(slack: Simulation) -> None:
     async with aiohttp.ClientSession() as session:
-        app = slack.credentials["app_token"]
-        url = (await client(slack).apps_connections_open(app_token=app))["url"]
-        async with session.ws_connect(url) as socket:
+        opened = await client(slack).apps_connections_open(app_token=slack.credentials["app_token"])
+        async with session.ws_connect(opened["url"]) as socket:
             assert (await socket.receive_json())["num_connections"] == 1
             with pytest.raises(aiohttp.WSServerHandshakeError):
-                await session.ws_connect(url)
-            for _ in range(9):
-                await link(session, slack)
-            last = (await client(slack).apps_connections_open(app_token=app))["url"]
-            async with session.ws_connect(last) as refused:
-                said = await refused.receive_json()
-                end = await refused.receive()
-
-    assert (said["type"], said["reason"]) == ("disconnect", "too_many_websockets")
-    assert end.type is aiohttp.WSMsgType.CLOSE
+                await session.ws_connect(opened["url"])
 
 
 async def test_a_killed_slack_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ class Deliverer:
         waiting = [one for one in self._ground.waiting(place) if self._url(one)]
         if self._simulator.ordered:
             return waiting[0] if waiting else None
-        return min(waiting, key=lambda one: one.due, default=None)
+        # What was held back so that it comes later was due before: the queue says the order.
+        ripe = [one for one in waiting if one.due <= self._ground.now()]
+        return ripe[0] if ripe else min(waiting, key=lambda one: one.due, default=None)
 
     def _ripe(self, place: str) -> bool:
         event = self._next(place)

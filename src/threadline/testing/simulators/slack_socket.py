@@ -116,8 +116,12 @@ class Sockets(Speech):
         self.ground.calls.add({"route": "ack", "place": event.place, "status": 200, "fault": ""})
 
     async def _pump(self, line: Line) -> None:
-        """Hand on what happens, as long as the connection lasts."""
-        while True:
+        """Hand on what happens, as long as the connection lasts.
+
+        Not until it is cancelled: a cancellation that meets a ring is lost in `wait_for`, and
+        without a connection what is due would be looked at for ever.
+        """
+        while line in self.lines:
             self._share()
             while line.out:
                 await line.socket.send_json(line.out.popleft())
@@ -185,6 +189,13 @@ class Sockets(Speech):
 
         await self.ground.until(here, 30)
         return {"opened": int(self.ground.settings.get("opened", 0))}
+
+    def do_forget(self) -> int:
+        """What waits for the app is told to nobody; how much there was."""
+        waiting = self.waiting()
+        for event in waiting:
+            self.ground.settle(event, "lost")
+        return len(waiting)
 
     async def do_refresh(self, reason: str = "refresh_requested", close: bool = True) -> int:
         """Ask every connection to come again, then close it; how many there were.

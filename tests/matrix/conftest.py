@@ -22,7 +22,7 @@ from mautrix.types import (
 )
 
 from tests.conftest import Store
-from tests.matrix.homeserver import Homeserver
+from threadline.testing.homeserver import Homeserver
 from threadline import Threadline
 from threadline.adapters.matrix import Matrix
 from threadline.core.adapters import Account

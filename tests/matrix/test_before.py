@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.matrix.conftest import Bot, People, account_of
-from tests.matrix.homeserver import Homeserver
+from threadline.testing.homeserver import Homeserver
 from threadline.adapters.matrix import Matrix
 from threadline.core.adapters import Account, Identity, Past
 from threadline.core.deliveries import Failure

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Store, open_at
 from tests.http.conftest import SECONDS as SERVER_SECONDS
 from tests.matrix.conftest import Bot, People, Person, records
-from tests.matrix.homeserver import AS_TOKEN, HS_TOKEN, PUSHED, Homeserver
+from threadline.testing.homeserver import AS_TOKEN, HS_TOKEN, PUSHED, Homeserver
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import NotFound

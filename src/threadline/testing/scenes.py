@@ -85,12 +85,14 @@ class Scene(ABC):
 
     def hook(self, address: str) -> None:
         """Enter the address of our webhook on the platform's pages, where a call cannot."""
+        return  # Most are told by a call.
 
     def attended(self) -> None:
         """Wait until somebody listens, where nobody is told later of what happened before."""
+        return  # Most keep everything for whoever comes.
 
     @abstractmethod
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A new place where people and our account talk."""
 
     @abstractmethod
@@ -103,6 +105,7 @@ class Scene(ABC):
 
     def idle(self) -> None:
         """Wait until no event is on its way."""
+        return  # Where that cannot be asked.
 
     def again(self) -> int:
         """Let every event there was arrive once more; how many."""
@@ -110,9 +113,11 @@ class Scene(ABC):
 
     def hold(self, place: str) -> None:
         """Say the next message of ours, and keep its answer back."""
+        return  # See `holds`.
 
     def release(self) -> None:
         """Let the answers go that are kept back."""
+        return  # See `holds`.
 
     def person(self, who: str) -> int:
         """Somebody's number."""
@@ -176,7 +181,7 @@ class Telegram(Simulated):
     title = "Telegram"
     way = "a long poll"
 
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A group."""
         chat = -next(self._numbers)
         self.platform.do("chat", chat=chat, title="Launch")
@@ -203,7 +208,7 @@ class Discord(Simulated):
         """See `Scene.attended`."""
         self.platform.do("attended")
 
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A channel."""
         return str(self.platform.do("channel", name="launch")["id"])
 
@@ -225,7 +230,7 @@ class WhatsApp(Simulated):
         """See `Scene.given`."""
         return {**self.platform.credentials, "api": f"{self.platform.url}/v26.0"}
 
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A person by their user id."""
         return f"US.{next(self._numbers)}"
 
@@ -246,7 +251,7 @@ class Twilio(Simulated):
     title = "Twilio"
     way = "signed webhooks"
     kind = "dm"
-    speed = 0.1
+    speed = 0.15
 
     def given(self, url: str) -> dict[str, str]:
         """See `Scene.given`."""
@@ -256,14 +261,14 @@ class Twilio(Simulated):
         """See `Scene.hook`."""
         self.platform.webhook(address)
 
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A person by their WhatsApp address."""
         return f"whatsapp:+15550{next(self._numbers):0>6}"
 
     def says(self, place: str, who: str, text: str) -> None:
         """See `Scene.says`."""
         phone = place.removeprefix("whatsapp:")
-        self.platform.do("say", phone=phone, text=text, more={"ProfileName": who})
+        self.platform.do("say", phone=phone, text=text, name=who)
 
 
 class Matrix(Scene):
@@ -302,7 +307,7 @@ class Matrix(Scene):
         """See `Scene.given`."""
         return {"api": self._server.url, "access_token": self._bot[1]}
 
-    def place(self, account: str = "") -> str:
+    def place(self) -> str:
         """A room that the bot was invited to, once it has come in."""
         made = {"preset": "public_chat", "name": "Launch", "invite": [self._bot[0]]}
         room = str(self._ask("Ada", "POST", "createRoom", made)["room_id"])

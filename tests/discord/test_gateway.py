@@ -116,6 +116,23 @@ async def test_who_stops_and_comes_again_is_told_what_was_missed(
         assert json.loads(again.cursor or "")["session"] == json.loads(ear.cursor or "")["session"]
 
 
+async def test_a_sign_put_on_again_has_a_place_of_its_own(
+    discord: Simulation, wire: DiscordTransport, account: Account, room: dict[str, Any]
+) -> None:
+    """Taken off in between it is another event; delivered twice in a row it is the same one."""
+    async with Ear(wire, account) as ear:
+        await ear.until("GUILD_CREATE")
+        sign = {"channel": room["id"], "emoji": "👍"}
+        sign["message"] = discord.do("say", text="hi", channel=room["id"])["id"]
+        for remove in (False, False, True, False):
+            discord.do("react", **sign, remove=remove)
+        await ear.until("MESSAGE_REACTION_ADD", 3)
+        places = [one["at"] for one in ear.bodies if one["t"].startswith("MESSAGE_REACTION_")]
+
+    assert places[0] == places[1]
+    assert len(set(places)) == 3
+
+
 async def test_what_was_not_stored_is_told_again(
     discord: Simulation, wire: DiscordTransport, account: Account, room: dict[str, Any]
 ) -> None:

@@ -292,6 +292,19 @@ def test_reactions_come_and_go() -> None:
     assert (ours.text, ours.direction) == (":party:", Direction.OUTBOUND)
 
 
+def test_a_sign_put_on_again_is_another_event_and_a_replayed_one_is_not() -> None:
+    """Discord names no event; its place in the session is what a replay repeats."""
+    emoji = {"id": None, "name": "👍"}
+    data = {"user_id": "101", "channel_id": "800", "message_id": "5003", "emoji": emoji}
+    ids = [
+        one(hear(f"MESSAGE_REACTION_{deed}", data, at=f"session.{number}")).message_id
+        for number, deed in enumerate(("ADD", "REMOVE", "ADD", "REMOVE"))
+    ]
+    again = one(hear("MESSAGE_REACTION_ADD", data, at="session.2")).message_id
+    assert len(set(ids)) == 4
+    assert again == ids[2]
+
+
 @pytest.mark.parametrize(
     "name", ["READY", "GUILD_CREATE", "CHANNEL_UPDATE", "TYPING_START", "MESSAGE_POLL_VOTE_ADD"]
 )

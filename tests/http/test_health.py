@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,17 @@ from tests.conftest import Databases, open_at
 from tests.http.conftest import LOBBY, Site, message, problem, running
 from tests.proxies import proxy
 from threadline import Threadline
-from threadline.core.model import Controller
+from threadline.adapters.http import Http
+from threadline.core.adapters import Account
+from threadline.core.attempts import Attempt
+from threadline.core.deliveries import Delivery, DeliveryState, Failure
+from threadline.core.model import Controller, ConversationRef
+from threadline.core.ports import Story
+from threadline.core.wire import ApiCall, Receipt, Refused
 from threadline.entrypoints.http.loops import Pulse, beat, kept
 from threadline.entrypoints.http.metrics import Metrics
+from threadline.flows.hearing import About, HearReceipt
+from threadline.flows.outbox import Settle
 from threadline.stores.postgres import open_postgres
 
 
@@ -25,6 +35,15 @@ def figures(text: str) -> dict[str, float]:
     """Prometheus' lines as numbers."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+@dataclass
+class Settled:
+    """A story and its answer, as a store tells of them."""
+
+    story: Story[Any]
+    answer: Any
+    mark: Any
 
 
 async def metrics(site: Site) -> dict[str, float]:
@@ -225,6 +244,51 @@ async def test_an_unknown_path_or_method_makes_no_new_figure(
     made = [name for name in found if "nowhere" in name or "MADE" in name]
     assert made == []
     assert found['threadline_http_requests_total{method="GET",route="(none)",status="404"}'] == 5
+
+
+@pytest.mark.case("B185")
+async def test_what_failed_is_counted_by_its_account_and_webhooks_by_what_came_of_them(
+    site: Site, boss: httpx.AsyncClient
+) -> None:
+    """A path that anybody may make up makes no figure of its own."""
+    counted = Metrics("sqlite")
+    failed = Delivery(
+        conversation=1,
+        id=1,
+        session=1,
+        state=DeliveryState.FAILED,
+        right="group",
+        created_at=datetime.now(UTC),
+        text="",
+    )
+    attempt = Attempt(
+        conversation=1,
+        delivery=1,
+        part=1,
+        number=1,
+        fence=1,
+        provider="slack",
+        account="T1",
+        adapter=Http(Account(scope_id="default", provider="slack", account_id="T1")),
+        call=ApiCall(method="POST", url="https://example.org"),
+    )
+    ref = ConversationRef("twilio", "AC1:+1555", "+1556")
+    refusal = Refused(failure=Failure.PERMANENT)
+    settle = Settle(attempt=attempt, outcome=refusal, chance=0.5)
+    receipt = HearReceipt(receipt=Receipt(conversation=ref, message_id="m", refused=refusal))
+    pairs = [(settle, failed), (receipt, About(True, True)), (receipt, About(True, False))]
+    counted.settled([Settled(story, answer, None) for story, answer in pairs], 1)
+    shown = figures(counted.text().decode())
+    assert shown['threadline_deliveries_failed_total{account="T1",provider="slack"}'] == 1
+    assert shown['threadline_deliveries_failed_total{account="AC1:+1555",provider="twilio"}'] == 1
+
+    for number in range(3):
+        await boss.post(f"/v1/webhooks/made-up-{number}/x", content=b"{}")
+    await boss.post("/v1/webhooks/telegram/nobody", content=b"{}")
+    found = await metrics(site)
+    assert found['threadline_webhooks_total{outcome="unknown",provider="other"}'] == 3
+    assert found['threadline_webhooks_total{outcome="unknown",provider="telegram"}'] == 1
+    assert not any("made-up" in name for name in found)
 
 
 async def test_the_status_says_how_much_there_is_and_who_lags(

@@ -251,8 +251,9 @@ class Dropping:
 
     async def close(self) -> None:
         """Wait for what is under way; whoever called has hung up."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        async with asyncio.timeout(SECONDS):
+            while self._tasks:
+                await asyncio.wait(self._tasks)
 
 
 async def _first(source: asyncio.StreamReader) -> None:

@@ -18,7 +18,7 @@ async def tells(
 ) -> bool:
     """The platform says something about one message."""
     told = Receipt(conversation=ROOM, message_id=message_id, token=token, refused=refused)
-    return await line.store.run(HearReceipt(receipt=told))
+    return (await line.store.run(HearReceipt(receipt=told))).ours
 
 
 async def doubtful(line: Threadline, platform: Platform) -> tuple[str, str]:

@@ -447,3 +447,26 @@ async def test_a_token_of_another_conversation_proves_nothing(
     assert await texts(tl) == ["In the room.", "Also in the room."]
     assert (await tl.deliveries.show(sent.id)).state is UNCERTAIN
     assert (await tl.deliveries.show(unsent.id)).state is PENDING
+
+
+async def test_a_round_beside_the_worker_begins_on_no_lane_twice(
+    tl: Threadline, platform: Platform
+) -> None:
+    """Both look at once, and each lane is one's."""
+    sent = [await tl.outbound.publish(ROOM, "agent", f"number {n}") for n in range(5)]
+    stopping = asyncio.Event()
+    running = asyncio.create_task(tl.outbox.run(stopping))
+    while not all([(await tl.deliveries.show(one.id)).state is DELIVERED for one in sent]):
+        await asyncio.gather(*(tl.outbox.round() for _ in range(3)))
+    stopping.set()
+    await running
+
+    assert platform.said == [f"number {n}" for n in range(5)]
+
+
+async def test_two_looks_at_once_make_one_attempt(tl: Threadline, platform: Platform) -> None:
+    await tl.outbound.publish(ROOM, "agent", "once")
+    made = await asyncio.gather(tl.outbox.round(), tl.outbox.round())
+    assert platform.said == ["once"]
+    assert max(made) == 1
+    assert not tl.outbox._hands.accounts, "no place of the account is taken for ever"

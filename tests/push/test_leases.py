@@ -50,6 +50,19 @@ async def test_a_lease_is_had_by_one_until_it_runs_out(
     assert (denied, kept, second, late) == (None, first, first + 1, None)
 
 
+async def test_a_target_that_is_removed_and_set_anew_does_not_count_from_one_again(
+    tl: Threadline, receiver: Receiver, clock: StillClock, coder: str
+) -> None:
+    """Who pushed to the one before may still hold its fence."""
+    await proven(tl, receiver)
+    before = await target_of(tl)
+    await tl.push.remove(coder)
+    clock.move(seconds=1)
+    await proven(tl, receiver)
+    after = await target_of(tl)
+    assert after.fence > before.fence + 1_000
+
+
 async def test_a_lease_that_is_given_back_is_free_at_once(
     tl: Threadline, receiver: Receiver, coder: str
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.telegram.conftest import ACCOUNT
 from threadline.core.adapters import Account
 from threadline.core.errors import Conflict, Unauthenticated
-from threadline.core.wire import Batch, Lost, Unsent
+from threadline.core.wire import ApiCall, ApiResponse, Batch, Lost, Unsent
 from threadline.testing.simulation import Simulation
 from threadline.transports.telegram import TelegramTransport
 
@@ -177,3 +177,23 @@ async def test_where_nobody_answers_nothing_left(account: Account, wire: Telegra
     nowhere = replace(account, settings={"api": "http://127.0.0.1:1"})
     with pytest.raises(Unsent):
         await wire.listen(nowhere, None).__anext__()
+
+
+class Slow(TelegramTransport):
+    """Says a wait beyond all numbers, once."""
+
+    asked = 0
+
+    async def perform(self, call: ApiCall) -> ApiResponse:
+        """See above."""
+        self.asked += 1
+        if self.asked > 1:
+            raise Lost("that was all")
+        wait = b"1" + b"0" * 400
+        return ApiResponse(status=429, body=b'{"parameters": {"retry_after": %s}}' % wait)
+
+
+async def test_a_wait_beyond_all_numbers_is_waited_for_a_moment() -> None:
+    """The poll goes on, whatever Telegram says."""
+    with pytest.raises(Lost, match="that was all"):
+        await anext(Slow().listen(ACCOUNT, None))

@@ -221,6 +221,29 @@ async def test_what_nobody_knows_is_never_said_twice_and_holds_nobody_up(
     ] == ["next"]
 
 
+@pytest.mark.acceptance("G5")
+async def test_an_answer_to_what_a_person_vouched_for_finds_it(
+    tl: Threadline, telegram: Simulation
+) -> None:
+    """The id that was given by hand is counted as Telegram counts: within the chat."""
+    ada = next(PEOPLE)
+    place = f"telegram/7001/{ada}"
+    telegram.do("write", chat=ada, text="hi", user=ada)
+    await bound(tl, place)
+    telegram.fault("drop", place=str(ada))
+    lost = await say(tl, place, "lost?")
+    [effect] = [one for one in telegram.effects("message") if one["place"] == str(ada)]
+
+    await tl.deliveries.confirm(lost.id, str(effect["message_id"]))
+    telegram.do("write", chat=ada, text="Not lost.", user=ada, reply=effect["message_id"])
+    await heard(tl, telegram)
+
+    said, _, answer = await transcript(tl, place)
+    assert (said.text, said.id_space) == ("lost?", str(ada))
+    assert (answer.reply_to, answer.target_session_id) == (said.message_id, "agent")
+    assert answer.route == "reply"
+
+
 @pytest.mark.acceptance("G8", "G16")
 @pytest.mark.case("B113")
 async def test_a_groups_limit_stops_the_group_and_a_persons_the_bot(

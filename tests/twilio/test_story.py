@@ -90,6 +90,8 @@ async def test_what_a_person_says_is_answered_and_stands_there_once(scene: Scene
     [effect] = scene.platform.effects("message", place=f"whatsapp:{scene.phone}")
     assert effect["id"] == answer.message_id
     assert scene.line.webhooks.counts[("twilio", "receipt")] >= 2
+    shown = (await scene.site.client().get("/metrics")).text
+    assert 'threadline_webhooks_total{outcome="recorded",provider="twilio"} 1.0' in shown
 
 
 async def test_a_webhook_that_comes_again_is_recorded_once(scene: Scene) -> None:

@@ -1,7 +1,8 @@
 """What one account hears in Discord's events: messages, edits, deletes, reactions.
 
-An event comes as `{"t": name, "d": data}`, as the gateway dispatches it; our listener adds the
-`parent_id` of a thread where it knows it, since the messages of a thread do not say where it hangs.
+An event comes as `{"t": name, "d": data}`, as the gateway dispatches it; our listener adds `at`,
+the event's place in its session, and the `parent_id` of a thread where it knows it, since the
+messages of a thread do not say where it hangs.
 The address of a thread has no parent: its id is unique, and the parent is a link.
 """
 
@@ -81,7 +82,9 @@ def hear(eye: Eye, body: object) -> Heard:
             pass
         case _:
             return Heard(skipped=("unreadable",))
-    found = list(_events(eye, name, data, ident(rest.get("parent_id"))))
+    found = list(
+        _events(eye, name, data, ident(rest.get("parent_id")), ident(rest.get("at")) or "")
+    )
     return Heard(
         messages=tuple(one for one in found if isinstance(one, InboundMessage)),
         skipped=tuple(one for one in found if isinstance(one, str)),
@@ -89,7 +92,7 @@ def hear(eye: Eye, body: object) -> Heard:
 
 
 def _events(
-    eye: Eye, name: str, data: dict[str, Any], parent: str | None
+    eye: Eye, name: str, data: dict[str, Any], parent: str | None, at: str
 ) -> Iterator[InboundMessage | str]:
     channel = ident(data.get("channel_id"))
     if channel is None or not name.startswith("MESSAGE_"):
@@ -109,7 +112,7 @@ def _events(
             for one in (isinstance(ids, list) and ids) or [None]:
                 yield _delete(one, spot)
         case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
-            yield _reaction(eye, data, spot, removed=name.endswith("REMOVE"))
+            yield _reaction(eye, data, spot, at, removed=name.endswith("REMOVE"))
         case _:
             yield name.lower()[:64]
 
@@ -266,7 +269,11 @@ def _delete(given: object, spot: Spot) -> InboundMessage | str:
     )
 
 
-def _reaction(eye: Eye, data: dict[str, Any], spot: Spot, *, removed: bool) -> InboundMessage | str:
+def _reaction(
+    eye: Eye, data: dict[str, Any], spot: Spot, at: str, *, removed: bool
+) -> InboundMessage | str:
+    """A sign put on a message or taken off. Discord names no event, and the same person may do both
+    once more: `at`, the event's place in its session, is what a replay repeats."""
     message_id, user_id = ident(data.get("message_id")), ident(data.get("user_id"))
     member, emoji = data.get("member"), data.get("emoji")
     if message_id is None or user_id is None or not isinstance(emoji, dict):
@@ -281,7 +288,9 @@ def _reaction(eye: Eye, data: dict[str, Any], spot: Spot, *, removed: bool) -> I
         conversation=spot.ref,
         text=f":{name or own_sign}:" if own_sign else name,
         actor=actor,
-        message_id=f"{message_id}:{word}:{user_id}:{own_sign or name}"[:256],
+        message_id=":".join(
+            (message_id, word, user_id, own_sign or name[:64], *filter(None, [at]))
+        ),
         direction=Direction.OUTBOUND if actor.is_self else Direction.INBOUND,
         event=Event.REACTION,
         revises=message_id,

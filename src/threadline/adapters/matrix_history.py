@@ -79,8 +79,9 @@ def read_history(
     elif ref.kind is Kind.ROOM:
         known.told = True
     older = None
-    # A server that names the place it was asked for as the next one is at the beginning.
-    if isinstance(end, str) and end and end != _asked(call) and events:
+    # An empty page is not the end, for a filter may have left nothing of it. A server that names
+    # the place it was asked for as the next one is at the beginning.
+    if isinstance(end, str) and end and end != _asked(call):
         older = _thread(api, ref, end) if ref.parent_conversation_id else _room(api, ref, end)
     if ref.parent_conversation_id:
         root = ref.conversation_id

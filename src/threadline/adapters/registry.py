@@ -34,6 +34,13 @@ class Provider:
 
 OURS: tuple[Provider, ...] = (
     Provider(
+        name="slack",
+        title="Slack",
+        dialect="threadline.adapters.slack:Slack",
+        wire="threadline.transports.slack:SlackTransport",
+        extra="slack",
+    ),
+    Provider(
         name="whatsapp",
         title="WhatsApp (Cloud API)",
         dialect="threadline.adapters.whatsapp:WhatsApp",

@@ -20,7 +20,8 @@ from threadline.adapters.telegram_text import html
 from threadline.adapters.telegram_updates import MALFORMED, Updates
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Unit
 from threadline.core.deliveries import Failure
-from threadline.core.model import Attachment
+from threadline.core.errors import InvalidConversation
+from threadline.core.model import Attachment, ConversationRef
 from threadline.core.telegram import API, MAX_BYTES, WANTED, address, whole
 from threadline.core.telegram import call as call_of
 from threadline.core.values import json_object
@@ -125,6 +126,13 @@ class Telegram:
         # What it answers keeps its number in the group that was; in the supergroup that is another.
         ref = Place(to).ref(self._account, message.conversation.kind)
         return self.render(replace(message, conversation=ref, reply_to=None))
+
+    def id_space(self, ref: ConversationRef) -> str:
+        """Messages are numbered per chat."""
+        try:
+            return Place.of(ref).space
+        except InvalidConversation:
+            return ""
 
     # --- files -----------------------------------------------------------------------------
 

@@ -6,9 +6,7 @@ name; what is unknown is told what is known.
 
 from __future__ import annotations
 
-import json
 import zlib
-from typing import Any
 
 from threadline.archives.discord import DiscordChatExporter
 from threadline.archives.documents import HEAD, keys_of
@@ -20,6 +18,7 @@ from threadline.archives.telegram import TelegramDesktop
 from threadline.archives.whatsapp import WhatsAppText
 from threadline.core.archive import Reader, Source
 from threadline.core.errors import ArchiveError
+from threadline.core.values import json_object
 
 READERS: tuple[Reader, ...] = (
     SlackExport(),
@@ -83,7 +82,7 @@ def _by_head(source: Source, name: str) -> str | None:
     head = _head(source, name)
     if head[:2] == b"\x1f\x8b":
         return _in_gzip(head)
-    first = _object(head.split(b"\n", 1)[0])
+    first = json_object(head.split(b"\n", 1)[0])
     kind = first.get("type")
     if kind in _MATTERMOST and isinstance(first.get(kind), dict | int):
         return "Mattermost"
@@ -124,11 +123,3 @@ def _why_not(source: Source, names: list[str]) -> str:
 def _head(source: Source, name: str) -> bytes:
     with source.open(name) as stream:
         return stream.read(HEAD).removeprefix(b"\xef\xbb\xbf")
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

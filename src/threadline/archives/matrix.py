@@ -22,6 +22,7 @@ from threadline.archives.matrix_events import Found, Known, Teller
 from threadline.core.archive import Account, Ended, Item, Options, Source, Tally, broken
 from threadline.core.errors import ArchiveError
 from threadline.core.matrix import at, clean, relation, standing
+from threadline.core.values import decoded
 
 HEAD = 64 * 1024
 HEADER = 6 * HEAD  # five names, of one event (64 KiB) each at most, stand before the messages
@@ -126,10 +127,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _line(line: bytes) -> object:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    value = decoded(line)
     match value:
         case {"body": {"type": str()} as body} if "type" not in value:
             return body

@@ -27,16 +27,20 @@ from threadline.core.model import (
 from threadline.core.slack import (
     MEMBERS,
     MESSAGES,
-    SLACKBOT,
+    Places,
+    about,
     at,
     attachment,
+    author,
     called,
-    cards,
+    delete_id,
     order,
     plain,
+    root_of,
     stamp,
+    words,
 )
-from threadline.core.values import clean, dropping_empty, ident, records, said, size
+from threadline.core.values import clean, dropping_empty, ident, records, said
 
 LISTS = {
     "channels.json": Kind.ROOM,
@@ -44,7 +48,6 @@ LISTS = {
     "mpims.json": Kind.ROOM,
     "dms.json": Kind.DM,
 }
-NAMED = 20
 
 _DAY = re.compile(r"(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json")
 _DM = re.compile(r"D[A-Z0-9]{8,}")
@@ -190,7 +193,7 @@ class _Channel:
         options: Options,
         tally: Tally,
     ) -> None:
-        self.directory, self.account, self.options, self.tally = directory, account, options, tally
+        self.directory, self.options, self.tally = directory, options, tally
         listed = directory.folders.get(folder)
         if listed is None:
             # A folder's name is no id of Slack's; it is kept apart from real ones by the problem.
@@ -198,7 +201,8 @@ class _Channel:
             kind = Kind.DM if _DM.fullmatch(folder) else Kind.ROOM
             listed = _Listed(clean(folder), kind, clean(folder))
         self.listed = listed
-        self.ref = account.ref(listed.id, kind=listed.kind)
+        self.places = Places(account.provider, account.account_id, account.scope_id)
+        self.ref = self.places.room(listed.id, listed.kind)
         self.threads: dict[str, ConversationRef] = {}
         self.recent = Recent()
 
@@ -229,19 +233,20 @@ class _Channel:
             self.tally.problem(where, "nobody is named as the author.")
             return
         ts, subtype = entry["ts"], said(entry.get("subtype"))
-        root = stamp(entry.get("thread_ts"))
-        root = None if root == ts else root
+        root = root_of(entry)
         if root is not None and root not in self.threads:
-            ref = self.account.ref(root, parent_conversation_id=self.listed.id, kind=Kind.THREAD)
+            ref = self.places.thread(self.listed.id, root)
             self.threads[root] = ref
             self.tally.counts["threads"] += 1
             yield Place(ref, parent=self.ref, thread_root=root)
         event = _event(subtype)
         message = InboundMessage(
             conversation=self.ref if root is None else self.threads[root],
-            text="" if event is Event.DELETE else self._text(entry),
+            text=""
+            if event is Event.DELETE
+            else words(entry, self.directory.name, self.directory.channels),
             actor=actor,
-            message_id=f"delete:{ts}" if event is Event.DELETE else ts,
+            message_id=delete_id(ts) if event is Event.DELETE else ts,
             event=event,
             direction=Direction.OUTBOUND if actor.is_self else Direction.INBOUND,
             revises=ts if event is Event.DELETE else None,
@@ -251,53 +256,14 @@ class _Channel:
             parent=None if root is None else self.ref,
             attachments=tuple(map(_attachment, records(entry.get("files")))),
             sent_at=at(ts),
-            metadata=self._metadata(entry, subtype),
+            metadata=about(entry),
         )
         self._count(message, entry)
         yield message
 
     def _actor(self, entry: dict[str, Any]) -> Actor | None:
-        comment = entry.get("comment")
-        user = ident(entry.get("user"))
-        user = user or (ident(comment.get("user")) if isinstance(comment, dict) else None)
-        bot, name = ident(entry.get("bot_id")), said(entry.get("username"))
-        author = user or bot or ident(entry.get("username"))
-        if author is None:
-            return None
-        known = self.directory.people.get(author)
-        if not name and known:
-            name = known.name
-        for inner in (entry.get("user_profile"), entry.get("bot_profile")):
-            if not name and isinstance(inner, dict):
-                name = called(inner)
-        if author == SLACKBOT:
-            name = name or "Slackbot"
-        is_bot = known.is_bot if known else bool(bot or not user or author == SLACKBOT)
-        is_bot = is_bot or entry.get("subtype") == "bot_message"
-        return Actor(author, name or author, is_bot, author == self.options.self_id)
-
-    def _text(self, entry: dict[str, Any]) -> str:
-        text = plain(said(entry.get("text")), self.directory.name, self.directory.channels)
-        if not text.strip():
-            text = cards(entry, self.directory.name, self.directory.channels) or text
-        return text
-
-    def _metadata(self, entry: dict[str, Any], subtype: str) -> dict[str, Any]:
-        edited = entry.get("edited")
-        edited_at = at(said(edited.get("ts"))) if isinstance(edited, dict) else None
-        return dropping_empty(
-            subtype=subtype,
-            broadcast=subtype == "thread_broadcast",
-            edited_at=edited_at and edited_at.isoformat(),
-            reactions=[
-                dropping_empty(
-                    name=said(each.get("name")),
-                    count=size(each.get("count")),
-                    users=[said(user) for user in (each.get("users") or [])[:NAMED]],
-                )
-                for each in records(entry.get("reactions"))
-            ],
-        )
+        actor = author(entry, self.directory.people)
+        return actor and replace(actor, is_self=actor.id == self.options.self_id)
 
     def _count(self, message: InboundMessage, entry: dict[str, Any]) -> None:
         counts = self.tally.counts

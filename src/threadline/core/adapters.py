@@ -78,7 +78,7 @@ class Registration:
     account_id: str
     callback: str
     owner: str
-    secret: str
+    secret: str = field(repr=False)
     created_at: datetime
     capabilities: Capabilities = Capabilities()
     installation: str = ""
@@ -176,17 +176,26 @@ class Handshaking(Protocol):
         """What a verified request is answered once it was recorded; None where any 2xx will do."""
 
 
+@runtime_checkable
+class Spacing(Protocol):
+    """An adapter whose provider numbers messages per place: their ids have an id space."""
+
+    def id_space(self, ref: ConversationRef) -> str:
+        """That of the ids heard in a conversation; empty where it has none. Total."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """A page of what was said before: oldest first within the page, pages from new to old.
 
     `older` fetches the page before it. `children` are conversations below this one that have a
-    past of their own.
+    past of their own; `stirred` says when something was last said in them, where that is told.
     """
 
     messages: tuple[InboundMessage, ...] = ()
     older: ApiCall | None = None
     children: tuple[ConversationRef, ...] = ()
+    stirred: Mapping[ConversationRef, datetime] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -54,6 +54,7 @@ class Attempt:
     number: int
     fence: int
     provider: str
+    account: str
     adapter: Adapter
     call: ApiCall
     looks: bool = False
@@ -261,6 +262,7 @@ def _mark(
         number=number,
         fence=_leased(draft, conversation.id, owner, ticket, now, pace),
         provider=conversation.ref.provider,
+        account=conversation.ref.account_id,
         adapter=adapter,
         call=call,
     )
@@ -290,6 +292,7 @@ def _ask(
         number=head.attempts,
         fence=_leased(draft, conversation.id, owner, ticket, now, pace),
         provider=conversation.ref.provider,
+        account=conversation.ref.account_id,
         adapter=adapter,
         call=adapter.look_up(message_of(draft, conversation, head)),
         looks=True,

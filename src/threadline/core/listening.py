@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from threadline.core.errors import StaleToken
+from threadline.core.fences import following
 from threadline.core.quick import quick
 
 LEASE: Final = timedelta(seconds=30)
@@ -44,10 +45,11 @@ def is_taken(row: Listening, owner: str, now: datetime) -> bool:
 
 def taken(row: Listening | None, owner: str, now: datetime) -> Listening | None:
     """The lease for `owner`, or None while another node's holds."""
+    fence = following(None if row is None else row.fence, now)
     row = row or Listening()
     if is_taken(row, owner, now):
         return None
-    return replace(row, owner=owner, fence=row.fence + 1, leased_until=now + LEASE)
+    return replace(row, owner=owner, fence=fence, leased_until=now + LEASE)
 
 
 def held(row: Listening | None, fence: int, now: datetime) -> Listening:

@@ -452,7 +452,7 @@ class Window:
     """An import that is under way, or that is closing and drains what waited."""
 
     number: int
-    token: str
+    token: str = field(repr=False)
     owner: str
     mode: WindowMode
     began_at: datetime

@@ -6,7 +6,6 @@ moves the session's cursor. Whatever else it answers says at most that the batch
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -14,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from threadline.core.model import Word
 from threadline.core.outside import Answer, Fault
 from threadline.core.quick import quick
+from threadline.core.values import json_object
 
 MAX_RECORDS = 100
 MAX_BYTES = 1024 * 1024
@@ -145,11 +145,7 @@ def ack_of(answer: Answer, first: int, last: int) -> int | Fault:
 
 def said_in(answer: Answer, name: str) -> object:
     """A field of an answer that is a JSON object, None where it is none."""
-    try:
-        found = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        return None
-    return found.get(name) if isinstance(found, dict) else None
+    return json_object(answer.body).get(name)
 
 
 def failed(target: PushTarget, fault: Fault, now: datetime, wait: timedelta) -> PushTarget:

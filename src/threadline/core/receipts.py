@@ -33,16 +33,16 @@ def hear(
     if found is None:
         return None
     delivery, part = found
-    key = (conversation.id, draft.id_key(delivery.id_space, receipt.message_id))
+    space = receipt.id_space or delivery.id_space
+    key = (conversation.id, draft.id_key(space, receipt.message_id))
     if receipt.refused is None:
         if delivery.state is DeliveryState.FAILED and draft.get(RECEIPT, key) is not None:
             return delivery  # The platform said so before: it took it, and nobody got it.
         if not delivery.attempts or part > delivery.parts:
             return None
         said = "the provider says that it is there"
-        return prove(
-            draft, conversation, delivery, part, receipt.message_id, now, limits, note=said
-        )
+        name = receipt.message_id
+        return prove(draft, conversation, delivery, part, name, now, limits, space=space, note=said)
     if delivery.state is DeliveryState.FAILED:
         return delivery
     refused = receipt.refused

@@ -1,19 +1,30 @@
 """Slack's words, the same in an export, in an event and in a page of history.
 
 Stamps are ids and times at once and stay the strings they are. Texts are read back: mentions, links
-and entities; of a message without words of its own its cards and blocks are read.
+and entities; of a message without words of its own its blocks and cards are read. The addresses and
+ids of an export and of what is heard are made here, so that both are the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from threadline.core.model import Attachment
-from threadline.core.values import file_name, ident, records, said, since_epoch, size, web
+from threadline.core.model import Actor, Attachment, ConversationRef, Kind
+from threadline.core.values import (
+    dropping_empty,
+    file_name,
+    ident,
+    records,
+    said,
+    since_epoch,
+    size,
+    web,
+)
 
 Naming = Callable[[str], str]
 
@@ -31,6 +42,7 @@ MESSAGES = frozenset(
 MEMBERS = frozenset({"channel_join", "channel_leave", "group_join", "group_leave"})
 SLACKBOT = "USLACKBOT"
 DEPTH = 12
+NAMED = 20
 
 _TS = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}")
 
@@ -38,6 +50,57 @@ _TAG = re.compile(r"<([@#!][^<>\n]+|[A-Za-z][A-Za-z0-9+.-]*:[^<>\n]+)>|&(amp|lt|
 _ENTITY = re.compile(r"&(amp|lt|gt);")
 _PLAIN = {"amp": "&", "lt": "<", "gt": ">"}
 _UNKNOWN: Mapping[str, str] = MappingProxyType({})
+_NOBODY: Mapping[str, Actor] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The maker of the addresses of one account.
+
+    >>> places = Places("slack", "T1")
+    >>> str(places.room("C9")), str(places.thread("C9", "1700000000.001700"))
+    ('slack/T1/C9', 'slack/T1/C9/1700000000.001700')
+    """
+
+    provider: str
+    account_id: str
+    scope_id: str = "default"
+
+    def room(self, channel: str, kind: Kind | None = None) -> ConversationRef:
+        """A channel, a direct message, a group's direct message: by its own id."""
+        return ConversationRef(
+            self.provider, self.account_id, channel, None, self.scope_id, kind or kind_of(channel)
+        )
+
+    def thread(self, channel: str, root: str) -> ConversationRef:
+        """What hangs on a message: by that message's stamp, which only its channel makes unique."""
+        return ConversationRef(
+            self.provider, self.account_id, root, channel, self.scope_id, Kind.THREAD
+        )
+
+
+def kind_of(channel: str) -> Kind:
+    """What a channel is by the first letter of its id: that of a direct message is a D."""
+    return Kind.DM if channel.startswith("D") else Kind.ROOM
+
+
+def root_of(entry: Mapping[str, Any]) -> str | None:
+    """The stamp of the message whose thread an entry belongs to; None where it is in the channel.
+
+    The root of a thread names itself and stays in the channel.
+    """
+    root = stamp(entry.get("thread_ts"))
+    return None if root == entry.get("ts") else root
+
+
+def edit_id(ts: str, at: str) -> str:
+    """The id of an edit of a message, told at a stamp."""
+    return f"edit:{ts}:{at}"
+
+
+def delete_id(ts: str) -> str:
+    """The id of the deletion of a message: it happens once."""
+    return f"delete:{ts}"
 
 
 def plain(text: str, name: Naming = str, channels: Mapping[str, str] = _UNKNOWN) -> str:
@@ -75,13 +138,83 @@ def _entities(text: str) -> str:
     return _ENTITY.sub(lambda found: _PLAIN[found[1]], text)
 
 
-def cards(entry: dict[str, Any], name: Naming = str, channels: Mapping[str, str] = _UNKNOWN) -> str:
-    """What the cards of a message say, for one that has no words of its own."""
-    lines = []
+def words(
+    entry: Mapping[str, Any], name: Naming = str, channels: Mapping[str, str] = _UNKNOWN
+) -> str:
+    """What a message says; one without a text of its own says what its blocks and cards do."""
+    text = plain(said(entry.get("text")), name, channels)
+    if text.strip():
+        return text
+    found = [*_blocks(entry.get("blocks")), *_cards(entry)]
+    lines = [plain(line, name, channels) for line in found if line.strip()]
+    return "\n".join(lines) or text
+
+
+def _cards(entry: Mapping[str, Any]) -> Iterator[str]:
     for card in records(entry.get("attachments")):
         parts = [said(card.get(part)) for part in ("pretext", "title", "text")]
-        lines += [part for part in parts if part.strip()] or [said(card.get("fallback"))]
-    return "\n".join(plain(line, name, channels) for line in lines if line.strip())
+        spoken = [part for part in parts if part.strip()]
+        yield from spoken or [said(card.get("fallback"))]
+
+
+def _blocks(given: object) -> Iterator[str]:
+    """The lines of blocks, in the way of writing that texts have."""
+    for block in records(given):
+        match block:
+            case {"type": "rich_text"}:
+                yield from _rich(block, DEPTH)
+            case {"type": "image"}:
+                yield said(block.get("alt_text"))
+            case _:
+                inner = [block.get("text"), *records(block.get("fields"))]
+                for one in [*inner, *records(block.get("elements"))]:
+                    yield _worded(one)
+
+
+def _worded(given: object) -> str:
+    """A text, or an object that has one; words that are no markup are made so."""
+    if isinstance(given, dict):
+        text = given.get("text")
+        if isinstance(text, dict):
+            return _worded(text)
+        return escaped(said(text)) if given.get("type") == "plain_text" else said(text)
+    return said(given)
+
+
+def _rich(block: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """The lines of a rich text: one for each of its sections, quotes, items of a list."""
+    for part in records(block.get("elements")) if depth else ():
+        if part.get("type") == "rich_text_list":
+            yield from (f"- {line}" for line in _rich(part, depth - 1))
+        else:
+            yield "".join(map(_piece, records(part.get("elements"))))
+
+
+def _piece(one: Mapping[str, Any]) -> str:
+    match one:
+        case {"type": "user", "user_id": str(user)}:
+            return f"<@{said(user)}>"
+        case {"type": "channel", "channel_id": str(channel)}:
+            return f"<#{said(channel)}>"
+        case {"type": "broadcast", "range": str(whom)}:
+            return f"<!{said(whom)}>"
+        case {"type": "emoji", "name": str(emoji)}:
+            return f":{said(emoji)}:"
+        case {"type": "link", "url": str(url)}:
+            label = said(one.get("text"))
+            return (
+                f"<{escaped(said(url))}|{escaped(label)}>" if label else f"<{escaped(said(url))}>"
+            )
+    return escaped(said(one.get("text")))
+
+
+def escaped(text: str) -> str:
+    """A text in which nothing is a mention, a command or a link: Slack's three signs as entities.
+
+    >>> escaped("<!here> & 'co'")
+    "&lt;!here&gt; &amp; 'co'"
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def stamp(value: object) -> str | None:
@@ -134,3 +267,47 @@ def called(entry: dict[str, Any]) -> str:
         if said(name).strip():
             return said(name)
     return ""
+
+
+def author(entry: Mapping[str, Any], people: Mapping[str, Actor] = _NOBODY) -> Actor | None:
+    """Who wrote an entry; None where nobody is named. `people` are those whose names are known."""
+    comment = entry.get("comment")
+    user = ident(entry.get("user"))
+    user = user or (ident(comment.get("user")) if isinstance(comment, dict) else None)
+    bot, name = ident(entry.get("bot_id")), said(entry.get("username"))
+    found = user or bot or ident(entry.get("username"))
+    if found is None:
+        return None
+    known = people.get(found)
+    if not name and known:
+        name = known.name
+    for inner in (entry.get("user_profile"), entry.get("bot_profile")):
+        if not name and isinstance(inner, dict):
+            name = called(inner)
+    if found == SLACKBOT:
+        name = name or "Slackbot"
+    is_bot = known.is_bot if known else bool(bot or not user or found == SLACKBOT)
+    return Actor(found, name or found, is_bot or entry.get("subtype") == "bot_message")
+
+
+def about(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What an entry says beside its words, as metadata."""
+    edited, subtype = entry.get("edited"), said(entry.get("subtype"))
+    edited_at = at(said(edited.get("ts"))) if isinstance(edited, dict) else None
+    return dropping_empty(
+        subtype=subtype,
+        broadcast=subtype == "thread_broadcast",
+        edited_at=edited_at and edited_at.isoformat(),
+        reactions=[
+            dropping_empty(
+                name=said(each.get("name")),
+                count=size(each.get("count")),
+                users=[said(user) for user in _few(each.get("users"))],
+            )
+            for each in records(entry.get("reactions"))
+        ],
+    )
+
+
+def _few(given: object) -> list[object]:
+    return given[:NAMED] if isinstance(given, list) else []

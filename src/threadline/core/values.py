@@ -8,12 +8,18 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from math import isfinite
 from typing import Any
 
 from threadline.core.model import MAX_ID_BYTES
 
+DEPTH = 64  # how deep what is read may be nested
+DIGITS = 20  # of a whole number: 64 bits have no more
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = re.compile("[\x00\ud800-\udfff]")
+# A string, which may break off; or a bracket.
+_MARKS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def clean(text: str) -> str:
@@ -33,11 +39,55 @@ def said(value: object) -> str:
 
 
 def decoded(body: bytes) -> Any:
-    """Bytes as JSON; None where they are none."""
+    """Bytes as JSON; None where they are none.
+
+    What no program could use costs itself only: a number of more digits than 64 bits have, one
+    beyond all numbers, or what is nested deeper than anything said is None in its place.
+
+    >>> decoded(b'{"id": 7, "size": 1e999, "n": ' + b"9" * 5_000 + b"}")
+    {'id': 7, 'size': None, 'n': None}
+    >>> decoded(b'["said", ' + b"[" * 5_000 + b"]" * 5_000 + b"]")[0]
+    'said'
+    >>> decoded(b"{") is None
+    True
+    """
+    if body.count(b"[") + body.count(b"{") > DEPTH:
+        body = _shallow(body)
     try:
-        return json.loads(body)
+        return _JSON.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, RecursionError):
         return None
+
+
+def _shallow(body: bytes) -> bytes:
+    """The same JSON with a null wherever it is nested too deep."""
+    kept: list[bytes] = []
+    depth = begins = 0
+    for mark in _MARKS.finditer(body):
+        match mark[0]:
+            case b"[" | b"{":
+                depth += 1
+                if depth == DEPTH + 1:
+                    kept += (body[begins : mark.start()], b"null")
+            case b"]" | b"}":
+                if depth == DEPTH + 1:
+                    begins = mark.end()
+                depth -= 1
+    return b"".join((*kept, body[begins:])) if depth <= DEPTH else b""
+
+
+def _whole(digits: str) -> int | None:
+    return int(digits) if len(digits) <= DIGITS else None
+
+
+def _fraction(digits: str) -> float | None:
+    found = float(digits)
+    return found if isfinite(found) else None
+
+
+_JSON = json.JSONDecoder(
+    parse_int=_whole, parse_float=_fraction, parse_constant=lambda _: None, strict=True
+)
 
 
 def json_object(body: bytes) -> dict[str, Any]:

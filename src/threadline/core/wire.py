@@ -102,11 +102,13 @@ class Receipt:
     """What a platform says about a message of ours after it took it.
 
     `token` is the delivery's key where the platform hands it back. `refused` None says that the
-    message is there; else it was taken and could not be handed on.
+    message is there; else it was taken and could not be handed on. `id_space` is that of
+    `message_id`, where the platform has such.
     """
 
     conversation: ConversationRef
     message_id: str
+    id_space: str = ""
     token: str | None = None
     refused: Refused | None = None
 

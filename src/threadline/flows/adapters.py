@@ -111,7 +111,7 @@ class Register(Story[AdapterState]):
     owner: str
     callback: str
     capabilities: Capabilities
-    secret: str
+    secret: str = field(repr=False)
     fresh: bytes = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, AdapterState]:

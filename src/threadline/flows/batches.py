@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -32,7 +32,7 @@ class Outgoing:
     """A batch that may leave now."""
 
     url: str
-    secret: str
+    secret: str = field(repr=False)
     page: Backfill
     records: list[Handed]
     failing: bool

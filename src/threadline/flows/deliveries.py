@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from threadline.core.adapters import Channels
 from threadline.core.deliveries import Delivery, DeliveryState, Step
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput
@@ -226,8 +227,15 @@ class ReadContext(Story[DeliveryContext | None]):
 class Deliveries:
     """What sessions said, and what became of it."""
 
-    def __init__(self, store: Store, limits: Limits = LIMITS, pace: Pace = PACE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits = LIMITS,
+        pace: Pace = PACE,
+        channels: Channels | None = None,
+    ) -> None:
         self._store = store
+        self._channels = channels
         self._limits = limits
         self._pace = pace
 
@@ -290,6 +298,7 @@ class Deliveries:
                 delivery=number,
                 caller=caller,
                 message_id=message_id,
+                channels=self._channels,
                 limits=self._limits,
                 pace=self._pace,
             )

@@ -69,7 +69,7 @@ class Flows:
         self.census = Census(store)
         self.context = Context(store, limits)
         self.conversations = Conversations(store, limits)
-        self.deliveries = Deliveries(store, limits, pace)
+        self.deliveries = Deliveries(store, limits, pace, channels)
         self.hydration = Hydration(store, limits)
         self.guests = Guests(store, self.hydration, limits)
         self.importing = Importing(self.hydration, limits)

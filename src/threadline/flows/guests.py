@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
@@ -71,7 +71,7 @@ class GuestState:
     writes: bool
     expires_at: datetime
     lasts: timedelta
-    secret: str
+    secret: str = field(repr=False)
 
 
 def _guest_key(loaded: Loaded, secret: str) -> bytes:
@@ -112,7 +112,7 @@ class Enter(Story[GuestState]):
 
     link: str
     name: str
-    secret: str
+    secret: str = field(repr=False)
     known: str | None
     limits: Limits
 
@@ -160,7 +160,7 @@ class Enter(Story[GuestState]):
 class Recall(Story[Bearer | None]):
     """Whom a cookie's value makes of whoever carries it."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
         """Found by the keyed hash, as a token is."""
@@ -181,7 +181,7 @@ class Recall(Story[Bearer | None]):
 class ShowGuest(Story[GuestState]):
     """A guest in its room, by the cookie's value."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, GuestState]:
         """Raises `Revoked`."""

@@ -8,18 +8,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from threadline.core.adapters import Account, Adapter
+from threadline.core.deliveries import DeliveryState
 from threadline.core.draft import Draft
 from threadline.core.errors import ThreadlineError
-from threadline.core.model import AdapterCaller, InboundMessage
-from threadline.core.ports import Changes, Loaded, Needs, Store, Story
+from threadline.core.model import AdapterCaller, Event, InboundMessage
+from threadline.core.ports import (
+    CONVERSATIONS,
+    KNOWN,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Store,
+    Story,
+    together,
+)
 from threadline.core.receipts import hear
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.recordable import recordable
 from threadline.core.wire import Receipt, Request
 from threadline.flows.inbound import Inbound
+
+REVISING = frozenset({Event.EDIT, Event.DELETE, Event.REACTION})
+THREADS = 500
+THREAD_PAGES = 10
 
 
 @dataclass(slots=True)
@@ -34,9 +51,16 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
 
 
+class About(NamedTuple):
+    """Whether it is about a message of ours, and whether that failed by it."""
+
+    ours: bool
+    failed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HearReceipt(Story[bool]):
-    """What a platform says about one message of ours; whether it is about one of ours."""
+class HearReceipt(Story[About]):
+    """What a platform says about one message of ours."""
 
     receipt: Receipt
     limits: Limits = LIMITS
@@ -45,14 +69,59 @@ class HearReceipt(Story[bool]):
         """The conversation, locked."""
         return Needs(take=(self.receipt.conversation.text,))
 
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, bool]:
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, About]:
         """See `core.receipts.hear`."""
         draft = Draft(loaded)
         conversation = draft.taken(self.receipt.conversation.text)
         if conversation is None:
-            return draft.changes, False
+            return draft.changes, About(False, False)
         found = hear(draft, conversation, self.receipt, now, self.limits)
-        return draft.changes, found is not None
+        if found is None:
+            return draft.changes, About(False, False)
+        failed = found.state is DeliveryState.FAILED and found.settled_at == now
+        return draft.changes, About(True, failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belonging(Story[InboundMessage]):
+    """Where an edit, a delete or a reaction belongs: to the thread that holds what it is about.
+
+    Some platforms say of these only in which room they happened. What the room does not know is
+    looked up in its threads; what none of them knows stays in the room.
+    """
+
+    message: InboundMessage
+
+    def needs(self) -> Needs:
+        """The room, only read."""
+        return Needs(peek=(self.message.conversation.text,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, InboundMessage]:
+        """The message, in its thread where that is known."""
+        message, ref = self.message, self.message.conversation
+        room = loaded.peeked(ref.text)
+        if room is None or message.revises is None:
+            return Changes(), message
+        key = loaded.id_key(message.id_space, message.revises)
+        known = loaded.get(KNOWN, (room.id, key))
+        if known is not None and known.sequence is not None:
+            return Changes(), message
+        below = after = ref.text.partition("?")[0] + "/"
+        for _ in range(THREAD_PAGES):
+            rows = loaded.page(Page(CONVERSATIONS, (ref.scope_id, after, THREADS)))
+            threads = [one for one in rows if one.ref.text.startswith(below)]
+            together(loaded, [(KNOWN, (one.id, key)) for one in threads])
+            for thread in threads:
+                known = loaded.get(KNOWN, (thread.id, key))
+                if known is not None and known.sequence is not None:
+                    root = thread.about.thread_root
+                    return Changes(), replace(
+                        message, conversation=thread.ref, parent=ref, thread_root=root
+                    )
+            if len(threads) < THREADS:
+                break
+            after = threads[-1].ref.text
+        return Changes(), message
 
 
 class Hearing:
@@ -68,8 +137,9 @@ class Hearing:
     ) -> Tally:
         """Record what an account hears in these requests; it is durable when this returns.
 
-        A message that can never be recorded is counted as refused. Raises what a later try may
-        cure, such as `StoreUnavailable`: then the provider is to send all of it again.
+        What may not be recorded as it came is bent (`rules.recordable`): the provider would not
+        send it in another form. What nobody said is counted as refused. Raises what a later try
+        may cure, such as `StoreUnavailable`: then the provider is to send all of it again.
         """
         tally = Tally()
         messages: list[InboundMessage] = []
@@ -94,7 +164,8 @@ class Hearing:
         if not messages:
             return tally
         caller = AdapterCaller(account.scope_id, account.provider, account.account_id)
-        for answer in await self._inbound.receive_all(messages, caller=caller):
+        shown = [await self._placed(recordable(message, self._limits)) for message in messages]
+        for answer in await self._inbound.receive_all(shown, caller=caller):
             if not isinstance(answer, ThreadlineError):
                 tally.duplicates += answer.duplicate
                 tally.recorded += not answer.duplicate
@@ -104,3 +175,11 @@ class Hearing:
             else:
                 raise answer
         return tally
+
+    async def _placed(self, message: InboundMessage) -> InboundMessage:
+        """The message where it belongs; see `Belonging`."""
+        ref = message.conversation
+        in_room = ref.parent_conversation_id is None and message.thread_root is None
+        if message.event in REVISING and message.revises is not None and in_room:
+            return await self._store.read(Belonging(message=message))
+        return message

@@ -2,7 +2,8 @@
 
 An import goes in front of what is live, newest first, and is complete only when its beginning was
 reached; whatever stops it earlier is written down as the reason it is partial. A gap is ordinary
-inbound: pages are read backwards to the last message we heard, then recorded oldest first.
+inbound: pages are read backwards to the last message we heard, then recorded oldest first. Where
+that is no longer there, its time is where the gap begins: what is older was never missed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from threadline.core.adapters import Account, Channels, Past, Remembering
 from threadline.core.deliveries import Failure
@@ -40,6 +41,7 @@ from threadline.core.ports import (
 )
 from threadline.core.rules import authority
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.recordable import recordable
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
 from threadline.flows.accounts import OpenAccount
 from threadline.flows.adapters import ReadAccount
@@ -54,6 +56,10 @@ LONGEST_WAIT = 120.0
 GAP_PAGES = 10
 GAP_ROOMS = 1_000
 LAST = 100
+LOOKS = 10  # pages of records, of our own words alone, before the oldest of them has to do
+EMPTY_PAGES = 50
+# Where the provider says no time: a message may be recorded after a later one was said.
+MARGIN = timedelta(minutes=5)
 
 
 @dataclass(slots=True)
@@ -103,9 +109,10 @@ class ReadRooms(Story[list[ConversationRef]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLast(Story[list[TranscriptRecord]]):
-    """The last records of a conversation, newest first."""
+    """The last records of a conversation before a sequence, newest first; None: from its end."""
 
     ref: ConversationRef
+    before: int | None = None
 
     def needs(self) -> Needs:
         """The conversation, only read."""
@@ -116,9 +123,33 @@ class ReadLast(Story[list[TranscriptRecord]]):
         conversation = loaded.peeked(self.ref.text)
         if conversation is None:
             return Changes(), []
-        bounds = (conversation.earliest_sequence - 1, conversation.next_sequence)
+        end = conversation.next_sequence if self.before is None else self.before
+        bounds = (conversation.earliest_sequence - 1, end)
         # Without what was imported: only what was heard as it was said tells how far we heard.
         return Changes(), loaded.page(Page(RECORDS_BEFORE, (conversation.id, *bounds, 1, -1, LAST)))
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """How far we heard: the last messages others said, and when nothing was missing yet."""
+
+    ids: frozenset[str]
+    since: datetime
+
+    def behind(self, messages: Sequence[InboundMessage]) -> int | None:
+        """Where in a page we heard the last one of it; None where it holds none we heard."""
+        for number in range(len(messages), 0, -1):
+            if messages[number - 1].message_id in self.ids:
+                return number
+        return None
+
+    def passed(self, messages: Sequence[InboundMessage]) -> bool:
+        """Whether all of a page was said before the gap."""
+        return bool(messages) and all(map(self.is_older, messages))
+
+    def is_older(self, message: InboundMessage) -> bool:
+        """Whether it was said before the gap."""
+        return message.sent_at is not None and message.sent_at < self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,15 +243,21 @@ class Histories:
         )
         assert window.token is not None
         children: dict[ConversationRef, None] = {}
+        empty = 0
         try:
             while True:
                 children.update(dict.fromkeys(page.children))
                 await self._written(ref, window.token, page.messages, told, caller)
                 if page.older is None:
                     break
+                empty = 0 if page.messages else empty + 1
+                if empty > EMPTY_PAGES:
+                    raise _Stopped("the provider goes on with empty pages")
                 if most is not None and told.written + told.known >= most:
                     raise _Stopped(f"{most} messages were asked for")
                 page = await self._page(account, dialect, ref, page.older)
+            if told.refused:
+                raise _Stopped(f"{told.refused} of the messages could not be recorded")
         except _Stopped as stop:
             told.partial = str(stop)
             await self._hydration.fail(ref, window.token, told.partial, caller=caller)
@@ -246,7 +283,7 @@ class Histories:
         caller: Caller,
     ) -> None:
         """A page in front of what is there: newest first, one bad message alone."""
-        newest = list(reversed(messages))
+        newest = [recordable(message, self._limits) for message in reversed(messages)]
         for start in range(0, len(newest), CHUNK):
             chunk = newest[start : start + CHUNK]
             try:
@@ -300,52 +337,98 @@ class Histories:
     ) -> int:
         """Read what may be missing since we last heard something; answers how many records came.
 
-        In these conversations, or in all of the account that were ever live. Where the provider
-        cannot be asked, or not back to what is known, a notice in the transcript says so.
+        In these conversations, or in all of the account that were ever live, and in what began
+        below them meanwhile. Where the provider cannot be asked, or not back to what is known, a
+        notice in the transcript says so.
         """
         if rooms is None:
             rooms = await self._store.read(ReadRooms(account=account))
         found = 0
+        done: set[ConversationRef] = set()
         for ref in rooms:
-            found += await self._repair(account, dialect, ref)
+            found += await self._repair(account, dialect, ref, done, None)
         return found
 
-    async def _repair(self, account: Account, dialect: object, ref: ConversationRef) -> int:
+    async def _repair(
+        self,
+        account: Account,
+        dialect: object,
+        ref: ConversationRef,
+        done: set[ConversationRef],
+        since: datetime | None,
+    ) -> int:
+        """One conversation, once, and those below it; `since` is when the gap above it began."""
+        if ref in done:
+            return 0
+        done.add(ref)
         if not isinstance(dialect, Remembering):
             await self._say(ref, "The connection was away; messages from then may be missing.")
             return 0
         anchor = await self._last_heard(ref)
+        if anchor is None and since is not None:
+            anchor = Anchor(frozenset(), since)
         if anchor is None:
             return 0
         missing: list[InboundMessage] = []
+        children: dict[ConversationRef, datetime | None] = {}
         call = dialect.history(ref)
-        trouble = "too much was said meanwhile"
+        trouble, met = "too much was said meanwhile", False
         for _ in range(GAP_PAGES):
             try:
                 page = await self._page(account, dialect, ref, call)
             except _Stopped as stop:
                 trouble = str(stop)
                 break
-            names = [one.message_id for one in page.messages]
-            begins = names.index(anchor) + 1 if anchor in names else 0
-            missing = [*page.messages[begins:], *missing]
-            if begins or page.older is None:
+            begins = anchor.behind(page.messages)
+            met = begins is not None
+            missing = [*page.messages[begins or 0 :], *missing]
+            children.update({child: page.stirred.get(child) for child in page.children})
+            if met or page.older is None or anchor.passed(page.messages):
                 trouble = ""
                 break
             call = page.older
         if trouble:
             await self._say(ref, f"Messages may be missing before this: {trouble}.")
-        return (await self._hearing.messages(account, missing)).recorded
+        if not met:
+            # A clock decides only where no id does.
+            missing = [one for one in missing if not anchor.is_older(one)]
+        found = (await self._hearing.messages(account, missing)).recorded
+        for child, stirred in children.items():
+            if stirred is None or stirred > anchor.since:
+                found += await self._repair(account, dialect, child, done, anchor.since)
+        return found
 
-    async def _last_heard(self, ref: ConversationRef) -> str | None:
-        """The newest message that somebody else said and we heard. What we said ourselves proves
-        nothing about what was said before it: it was settled while nobody listened."""
-        rows = await self._store.read(ReadLast(ref=ref))
-        for record in rows:
-            theirs = record.event is Event.MESSAGE and record.direction is Direction.INBOUND
-            if theirs and record.message_id is not None and record.copied_from is None:
-                return record.message_id
-        return None
+    async def _last_heard(self, ref: ConversationRef) -> Anchor | None:
+        """The last messages that somebody else said and we heard; None where nothing is known.
+
+        What we said ourselves proves nothing about what was said before it: it was settled while
+        nobody listened. Where we heard nobody else, the gap begins with the oldest of our words.
+        """
+        oldest: TranscriptRecord | None = None
+        for _ in range(LOOKS):
+            before = None if oldest is None else oldest.sequence
+            rows = await self._store.read(ReadLast(ref=ref, before=before))
+            heard = [
+                one
+                for one in rows
+                if one.event is Event.MESSAGE
+                and one.direction is Direction.INBOUND
+                and one.message_id is not None
+                and one.copied_from is None
+            ]
+            if heard:
+                ids = frozenset(one.message_id for one in heard if one.message_id is not None)
+                return Anchor(ids, _said_at(heard[0]))
+            if not rows:
+                break
+            oldest = rows[-1]
+        return None if oldest is None else Anchor(frozenset(), _said_at(oldest))
 
     async def _say(self, ref: ConversationRef, text: str) -> None:
         await self._store.run(SayGap(ref=ref, text=text))
+
+
+def _said_at(record: TranscriptRecord) -> datetime:
+    """When it was said, as far as that is known; never later than it was recorded."""
+    at = record.recorded_at - MARGIN if record.sent_at is None else record.sent_at
+    return min(at, record.recorded_at)

@@ -54,7 +54,7 @@ class WindowState:
 
     conversation: int
     hydration: State
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     mode: WindowMode | None = None
     lease_expires_at: datetime | None = None
     reason: str = ""
@@ -97,7 +97,7 @@ class Begin(Story[WindowState]):
     where: Where
     caller: Caller
     owner: str
-    token: str
+    token: str = field(repr=False)
     mode: WindowMode | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ensure: bool = False
@@ -153,7 +153,7 @@ class Import(Story[list[Taken]]):
 
     where: Where
     caller: Caller
-    token: str
+    token: str = field(repr=False)
     messages: tuple[InboundMessage, ...]
     limits: Limits = LIMITS
 
@@ -219,7 +219,7 @@ class End(Story[WindowState]):
 
     where: Where
     caller: Caller
-    token: str
+    token: str = field(repr=False)
     end: State
     reason: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from threadline.core.errors import ThreadlineError
 from threadline.core.model import CONTROLLER, Caller, ConversationRef, InboundMessage, WindowMode
 from threadline.core.recording import Taken
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.recordable import recordable
 from threadline.flows.hydration import Hydration
 
 Item = Place | InboundMessage | Ended
@@ -81,7 +82,7 @@ class _Open:
     """A conversation's window while its records come."""
 
     place: Place
-    token: str
+    token: str = field(repr=False)
     mode: WindowMode
     waiting: list[InboundMessage] = field(default_factory=list)
     spool: _Spool | None = None
@@ -111,7 +112,7 @@ class Importing:
         far. Raises what the reader raises (`ArchiveError`), after every open window was failed
         with that reason, and `HydrationPending` where another importer is at work.
         """
-        work = _Import(self._hydration, owner, account, progress, mode, caller, tally)
+        work = _Import(self._hydration, owner, account, progress, mode, caller, tally, self._limits)
         try:
             for item in items:
                 await work.take(item)
@@ -137,7 +138,9 @@ class _Import:
         mode: WindowMode | None,
         caller: Caller,
         tally: Tally,
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._hydration = hydration
         self._owner = owner
         self._account = account
@@ -227,8 +230,9 @@ class _Import:
             self._progress(self.summary.written + self.summary.known)
 
     async def _records(self, window: _Open, chunk: list[InboundMessage]) -> list[Taken]:
+        shown = [recordable(message, self._limits) for message in chunk]
         return await self._hydration.records(
-            window.place.ref, window.token, chunk, caller=self._caller
+            window.place.ref, window.token, shown, caller=self._caller
         )
 
     def _refused(self, message: InboundMessage, error: ThreadlineError) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
@@ -59,7 +59,7 @@ class LinkState:
     created_at: datetime
     expires_at: datetime
     revoked_at: datetime | None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
 
 
 def _shown(link: Link, secret: str | None = None) -> LinkState:
@@ -87,7 +87,7 @@ class MakeLink(Story[LinkState]):
 
     where: Where
     caller: Caller
-    secret: str
+    secret: str = field(repr=False)
     name: str
     policy: Policy
     expires_at: datetime | None

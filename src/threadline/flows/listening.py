@@ -205,6 +205,10 @@ class Listeners:
                     pause, trouble = HOPELESS_PAUSE, str(error)
                 except ThreadlineError as error:
                     trouble = str(error)
+                except Exception as error:
+                    # Whatever it is: somebody who is told may help, one that ended hears nobody.
+                    # Its words may hold a secret.
+                    trouble = f"an error of this program, to be reported: {type(error).__name__}."
                 failures += 1
                 if trouble:
                     await self._told(key, row.fence, trouble)

@@ -7,7 +7,7 @@ The value is random, kept as a keyed hash, and ends with its token. What the pag
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
@@ -25,7 +25,7 @@ CHUNK = 500
 class LoginState:
     """A login as it was made: `secret` is the cookie's value, shown here and never again."""
 
-    secret: str
+    secret: str = field(repr=False)
     bearer: Bearer
     lasts: timedelta
 
@@ -38,8 +38,8 @@ def _login_key(loaded: Loaded, secret: str) -> bytes:
 class LogIn(Story[LoginState]):
     """Write down a login under a controller's token."""
 
-    token: str
-    secret: str
+    token: str = field(repr=False)
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, LoginState]:
         """Raises `Unauthenticated` for a token that does not hold, `Unauthorized` for others."""
@@ -66,7 +66,7 @@ class LogIn(Story[LoginState]):
 class Recall(Story[Bearer | None]):
     """Whom a login makes of whoever carries it, as long as its token holds."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
         """Found by the keyed hash, as a token is."""
@@ -90,7 +90,7 @@ class Recall(Story[Bearer | None]):
 class LogOut(Story[None]):
     """End a login. A second time changes nothing."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """The row goes."""

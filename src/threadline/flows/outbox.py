@@ -308,6 +308,9 @@ class Outbox:
         full = frozenset(a for a, count in hands.accounts.items() if count >= OF_ONE_ACCOUNT)
         due = await self._store.read(ReadDue(busy=frozenset(hands.lanes), full=full))
         for lane, account in due.lanes:
+            # Meanwhile another look, of `round` beside `run`, may have begun on it.
+            if lane in hands.lanes:
+                continue
             if room and hands.accounts[account] < OF_ONE_ACCOUNT:
                 room -= 1
                 hands.accounts[account] += 1

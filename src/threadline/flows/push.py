@@ -13,11 +13,12 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from threadline.core.draft import Draft
 from threadline.core.errors import NotFound, ThreadlineError
+from threadline.core.fences import following
 from threadline.core.model import CONTROLLER, Caller, Controller, Session
 from threadline.core.outside import Answer, CallFailed, Fault, Outside, place
 from threadline.core.ports import NAME, PUSH, SESSION, Changes, Loaded, Needs, Store, Story
@@ -52,7 +53,7 @@ class PushShown:
     last_error: Fault | None
     last_error_at: datetime | None
     next_attempt_at: datetime | None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
 
 
 def _shown(session: Session, target: PushTarget, secret: str | None = None) -> PushShown:
@@ -104,7 +105,7 @@ class SetTarget(_Named, Story[PushShown]):
     """A new target in place of any other, unproven, with a secret of its own."""
 
     url: str
-    secret: str
+    secret: str = field(repr=False)
     nonce: bytes
     set_by: str
     token_id: str | None
@@ -121,7 +122,7 @@ class SetTarget(_Named, Story[PushShown]):
             set_by=self.set_by,
             token_id=self.token_id,
             created_at=now,
-            fence=1 if before is None else before.fence + 1,
+            fence=following(None if before is None else before.fence, now),
         )
         draft.put(PUSH, session.id, target)
         return draft.changes, _shown(session, target, self.secret)

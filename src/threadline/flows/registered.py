@@ -32,7 +32,7 @@ class AdapterState:
     capabilities: Capabilities
     created_at: datetime
     waits_until: datetime | None = None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     installation: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     heard_at: datetime | None = None

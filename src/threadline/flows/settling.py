@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from threadline.core.adapters import Channels, Spacing
 from threadline.core.deliveries import Delivery, DeliveryState, Step
 from threadline.core.draft import Draft
-from threadline.core.errors import DeliveryConflict
-from threadline.core.lanes import give_up, prove, save
-from threadline.core.model import Caller, Conversation, SessionCaller, Word
+from threadline.core.errors import ConfigError, DeliveryConflict
+from threadline.core.lanes import give_up, prove, registration_of, save
+from threadline.core.model import Caller, Conversation, ConversationRef, SessionCaller, Word
 from threadline.core.ports import (
     CONVERSATION,
     DELIVERIES_OF,
@@ -29,6 +30,7 @@ from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.flows.looking import found, member_of
+from threadline.flows.registered import account_of
 from threadline.flows.statuses import DeliveryStatus, id_of, known_delivery, name_of, status_of
 
 ENDED = frozenset({DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.CANCELLED})
@@ -52,6 +54,7 @@ class Act(Story[DeliveryStatus]):
     delivery: int
     caller: Caller
     message_id: str = ""
+    channels: Channels | None = None
     limits: Limits = LIMITS
     pace: Pace = PACE
 
@@ -104,7 +107,29 @@ class Act(Story[DeliveryStatus]):
         if not row.attempts or row.part > row.parts:
             raise DeliveryConflict("(it was never sent)", state=row.state.value)
         note = "confirmed by a person"
-        prove(draft, conversation, row, row.part, self.message_id, now, self.limits, note=note)
+        space = self._space(draft, conversation.ref) if self.message_id else ""
+        prove(
+            draft,
+            conversation,
+            row,
+            row.part,
+            self.message_id,
+            now,
+            self.limits,
+            space=space,
+            note=note,
+        )
+
+    def _space(self, draft: Draft, ref: ConversationRef) -> str:
+        """Where the platform counts its ids: the one that was given is heard again as such."""
+        registration = registration_of(draft, ref)
+        if registration is None or self.channels is None:
+            return ""
+        try:
+            dialect: object = self.channels.dialect(account_of(draft, registration))
+        except ConfigError:
+            return ""
+        return dialect.id_space(ref) if isinstance(dialect, Spacing) else ""
 
     def _resend(
         self, draft: Draft, conversation: Conversation, row: Delivery, now: datetime

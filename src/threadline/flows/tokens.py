@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from threadline.core.draft import Draft
@@ -65,7 +65,7 @@ class TokenState:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def _shown(token: Token, session: str | None, secret: str | None = None) -> Toke
 class Create(Story[TokenState]):
     """Write a token's hash. A session that is unknown is created by a controller's call."""
 
-    secret: str
+    secret: str = field(repr=False)
     kind: TokenKind
     name: str
     scope: str | None
@@ -146,7 +146,7 @@ class Create(Story[TokenState]):
 class Lend(Story[TokenState]):
     """Write down the hash of a token for one conversation."""
 
-    secret: str
+    secret: str = field(repr=False)
     session: str
     scope: str
     where: Where
@@ -181,7 +181,7 @@ class Lend(Story[TokenState]):
 class Recognise(Story[Bearer | None]):
     """Whom a secret makes of its bearer, None for one that does not hold."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Bearer | None]:
         """Found by the keyed hash: no comparison takes longer the nearer a guess is."""
@@ -317,12 +317,12 @@ class Tokens:
             "session": (session, session),
         }
         wanted = {TokenKind.ADAPTER: "provider and account_id", TokenKind.SESSION: "session"}
-        for field, values in wrong.items():
-            needed = wanted.get(chosen) == field
+        for name, values in wrong.items():
+            needed = wanted.get(chosen) == name
             if needed and None in values:
-                raise InvalidInput(f"a token of this kind needs {field}.", field=field)
+                raise InvalidInput(f"a token of this kind needs {name}.", field=name)
             if not needed and any(one is not None for one in values):
-                raise InvalidInput(f"{field} is nothing for a {chosen.value}.", field=field)
+                raise InvalidInput(f"{name} is nothing for a {chosen.value}.", field=name)
         if chosen is TokenKind.ADAPTER:
             if scope is None:
                 raise InvalidInput("an adapter has one scope.", field="scope")

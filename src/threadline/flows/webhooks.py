@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from threadline.core.adapters import Account, Adapter, Channels, Handshaking
-from threadline.core.errors import NotFound, Unauthenticated
+from threadline.core.errors import ConfigError, NotFound, Unauthenticated
 from threadline.core.ports import Store
 from threadline.core.wire import Reply, Request
 from threadline.flows.accounts import ReadInstalled
@@ -38,7 +38,8 @@ class Webhooks:
             ReadInstalled(provider=provider, installation=installation)
         )
         if not accounts:
-            self.counts[(provider, "unknown")] += 1
+            # A path anybody may make up makes no figure of its own.
+            self.counts[(provider if self._is_spoken(provider) else "other", "unknown")] += 1
             raise NotFound(f"no account of {provider} is installed as {installation!r}.")
         request = replace(request, received_at=now)
         verified = [
@@ -69,6 +70,12 @@ class Webhooks:
             if reply is not None:
                 return reply
         return SILENT
+
+    def _is_spoken(self, provider: str) -> bool:
+        try:
+            return self._channels is not None and self._channels.connectable(provider) is not None
+        except ConfigError:
+            return True
 
     def _dialect(self, account: Account) -> Adapter | None:
         return None if self._channels is None else self._channels.dialect(account)

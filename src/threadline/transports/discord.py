@@ -36,6 +36,7 @@ BATCH = 100
 # More than this many events wait for the store: let go, and have the rest replayed later.
 WAITING = 10_000
 KNOWN_THREADS = 20_000
+KNOWN_SIGNS = 20_000
 THREADS = frozenset({10, 11, 12})
 INTENTS = (
     intents.Intents.GUILDS
@@ -199,6 +200,28 @@ class Threads:
             self._parents.popitem(last=False)
 
 
+class Signs:
+    """What was done last with a sign on a message, as far as it was told lately.
+
+    A sign that is put on again was taken off in between; one that comes twice in a row is the same
+    event delivered twice.
+    """
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
+
+    def at(self, name: str, data: Mapping[str, Any], at: str) -> str:
+        """The place of this event in its session, or of the one it repeats."""
+        key = tuple(str(data.get(part)) for part in ("message_id", "user_id", "emoji"))
+        last = self._last.get(key)
+        if last is None or last[0] != name:
+            last = self._last[key] = (name, at)
+        self._last.move_to_end(key)
+        while len(self._last) > KNOWN_SIGNS:
+            self._last.popitem(last=False)
+        return last[1]
+
+
 class DiscordTransport(HttpTransport):
     """Calls over HTTPS, and the gateway as `core.adapters.Listener`."""
 
@@ -210,14 +233,14 @@ class DiscordTransport(HttpTransport):
         `Unsent` or `Lost` where the gateway cannot be reached.
         """
         spot = Spot.of(cursor)
-        ears, threads = Ears(), Threads()
+        ears, threads, signs = Ears(), Threads(), Signs()
         shard = await self._shard(account, ears)
         task = shard.begin(spot, ears)
         deadline = asyncio.get_running_loop().time() + HANDSHAKE_SECONDS
         try:
             while True:
                 if ears.waiting:
-                    batch, spot = await self._batch(account, ears, threads, spot, cursor)
+                    batch, spot = await self._batch(account, ears, threads, signs, spot, cursor)
                     yield batch
                 elif task.done() or ears.gone:
                     break
@@ -233,7 +256,13 @@ class DiscordTransport(HttpTransport):
             await shard.leave(connecting=not ears.met)
 
     async def _batch(
-        self, account: Account, ears: Ears, threads: Threads, spot: Spot | None, cursor: str | None
+        self,
+        account: Account,
+        ears: Ears,
+        threads: Threads,
+        signs: Signs,
+        spot: Spot | None,
+        cursor: str | None,
     ) -> tuple[Batch, Spot | None]:
         """What waits, up to a bound; a new session begins a batch of its own."""
         if len(ears.waiting) > WAITING:
@@ -250,14 +279,17 @@ class DiscordTransport(HttpTransport):
             ears.waiting.popleft()
             if spot is not None:
                 spot = Spot(spot.session, seq, spot.url)
-            requests.append(await self._request(account, threads, name, data))
-        at = None if spot is None else spot.cursor
-        return Batch(requests=tuple(requests), cursor=at, gap=gap), spot
+            at = "" if spot is None else f"{spot.session}.{seq}"
+            if name.startswith("MESSAGE_REACTION_"):
+                at = signs.at(name, data, at)
+            requests.append(await self._request(account, threads, name, data, at))
+        cursor = None if spot is None else spot.cursor
+        return Batch(requests=tuple(requests), cursor=cursor, gap=gap), spot
 
     async def _request(
-        self, account: Account, threads: Threads, name: str, data: Mapping[str, Any]
+        self, account: Account, threads: Threads, name: str, data: Mapping[str, Any], at: str
     ) -> Request:
-        body: dict[str, Any] = {"t": name, "d": data}
+        body: dict[str, Any] = {"t": name, "d": data, "at": at}
         threads.learn(name, data)
         channel = ident(data.get("channel_id")) if name.startswith("MESSAGE_") else None
         if channel is not None:

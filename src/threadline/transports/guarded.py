@@ -29,6 +29,8 @@ from threadline.core.outside import (
 if TYPE_CHECKING:
     import httpcore
 
+    from threadline.transports.connections import Connections
+
 SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 64 * 1024
@@ -66,35 +68,29 @@ class Guarded:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Post]:
         """See `core.outside.Outside.open`."""
-        pools: list[httpcore.AsyncConnectionPool] = []
+        import httpx
+
+        from threadline.transports.connections import Connections
+
+        connections = Connections(
+            network(self.allow_private, self._resolve),
+            httpx.create_ssl_context,
+            most=CONNECTIONS,
+            kept=KEPT,
+            kept_seconds=KEPT_SECONDS,
+        )
 
         async def post(url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-            # Certificates take time and memory: a program that calls nobody goes without.
-            if not pools:
-                pools.append(self._pool())
-            return await self._post(pools[0], url, headers, body)
+            return await self._post(connections, url, headers, body)
 
         try:
             yield post
         finally:
-            for pool in pools:
-                await pool.aclose()
-
-    def _pool(self) -> httpcore.AsyncConnectionPool:
-        import httpcore
-        import httpx
-
-        return httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(),
-            max_connections=CONNECTIONS,
-            max_keepalive_connections=KEPT,
-            keepalive_expiry=KEPT_SECONDS,
-            network_backend=network(self.allow_private, self._resolve),
-        )
+            await connections.close()
 
     async def _post(
         self,
-        pool: httpcore.AsyncConnectionPool,
+        connections: Connections,
         url: str,
         headers: Mapping[str, str],
         body: bytes,
@@ -105,7 +101,7 @@ class Guarded:
         try:
             where = place(url, allow_private=self.allow_private)
             async with asyncio.timeout(self._seconds):
-                return await self._call(pool, where, headers, body)
+                return await self._call(connections, where, headers, body)
         except AddressRefused:
             raise CallFailed(Fault.ADDRESS_REFUSED) from None
         except (TimeoutError, httpcore.TimeoutException):
@@ -115,7 +111,7 @@ class Guarded:
 
     async def _call(
         self,
-        pool: httpcore.AsyncConnectionPool,
+        connections: Connections,
         where: Place,
         headers: Mapping[str, str],
         body: bytes,
@@ -128,14 +124,14 @@ class Guarded:
             "Accept-Encoding": "identity",
             **headers,
         }
-        calling = pool.stream(
+        calling = connections.call(
             "POST",
             httpcore.URL(
                 scheme=where.scheme, host=where.host, port=where.port, target=where.target
             ),
-            headers=list(sent.items()),
+            headers=sent,
             content=body,
-            extensions={"timeout": {"connect": CONNECT_SECONDS, "pool": self._seconds}},
+            seconds={"connect": CONNECT_SECONDS, "pool": self._seconds},
         )
         async with calling as response:
             got = bytearray()

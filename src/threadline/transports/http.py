@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpcore
@@ -16,6 +17,7 @@ from standardwebhooks import Webhook
 
 from threadline.core.outside import AddressRefused, place
 from threadline.core.wire import ApiCall, ApiResponse, Lost, Unsent
+from threadline.transports.connections import Connections
 from threadline.transports.guarded import network, resolve
 
 CONNECT_SECONDS = 5.0
@@ -39,12 +41,10 @@ class HttpTransport:
     def __init__(self, *, allow_private: bool = False, patience: float = ANSWER_SECONDS) -> None:
         self._allow_private = allow_private
         self._patience = patience
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False),
-            max_connections=CONNECTIONS,
-            max_keepalive_connections=0,
-            retries=0,
-            network_backend=_Named(network(allow_private, resolve)),
+        self._connections = Connections(
+            _Named(network(allow_private, resolve)),
+            partial(httpx.create_ssl_context, trust_env=False),
+            most=CONNECTIONS,
         )
 
     async def perform(self, call: ApiCall) -> ApiResponse:
@@ -65,12 +65,8 @@ class HttpTransport:
         try:
             async with (
                 asyncio.timeout(patience + connect),
-                self._pool.stream(
-                    call.method,
-                    url,
-                    headers=list(headers.items()),
-                    content=call.body,
-                    extensions={"timeout": limits},
+                self._connections.call(
+                    call.method, url, headers=headers, content=call.body, seconds=limits
                 ) as answer,
             ):
                 return await _read(answer, call.most)
@@ -83,7 +79,7 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._pool.aclose()
+        await self._connections.close()
 
 
 class _Named(httpcore.AsyncNetworkBackend):

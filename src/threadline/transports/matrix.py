@@ -136,9 +136,7 @@ class _Poll:
             self._direct = json_object(answer.body) if answer.status == 200 else {}
         told = {"type": "m.direct", "content": self._direct}
         said["account_data"] = {"events": [told]}
-        direct = {
-            one for rooms in self._direct.values() if isinstance(rooms, list) for one in rooms
-        }
+        direct = {one for rooms in self._direct.values() for one in _texts(rooms)}
         rooms = said.get("rooms")
         asked = 0
         for word in ("join", "leave"):
@@ -174,8 +172,8 @@ class _Poll:
                     found, page = found[: number + 1], {}
                     break
             missing += found
-            # A homeserver that has no more pages up to there names none.
-            if not page.get("end") or not found or page["end"] == begin:
+            # An empty page is not the end. A homeserver that has no more up to there names none.
+            if not page.get("end") or page["end"] == begin:
                 timeline["events"] = [*reversed(missing), *events]
                 return True
             begin = page["end"]

@@ -15,7 +15,7 @@ import hmac
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request
@@ -75,7 +75,7 @@ def kind_of(caller: Caller) -> str:
 class Credential:
     """What a request shows: a bearer token, or the value of one of our cookies."""
 
-    secret: str
+    secret: str = field(repr=False)
     cookie: str | None = None
 
 

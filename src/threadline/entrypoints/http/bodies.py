@@ -26,6 +26,10 @@ from threadline.core.rules import authority
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What all request bodies have in common."""
 
+    def __repr__(self) -> str:
+        """Its kind alone: some hold credentials, and all hold what somebody said."""
+        return f"<{type(self).__name__}>"
+
 
 class ActorBody(Body):
     """Who spoke."""

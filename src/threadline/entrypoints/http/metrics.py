@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -21,11 +21,16 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
+from threadline.core.deliveries import Delivery, DeliveryState
 from threadline.core.errors import ThreadlineError
 from threadline.core.ports import Outcome
 from threadline.core.recording import Taken
 from threadline.flows.census import Census
+from threadline.flows.hearing import About, HearReceipt
+from threadline.flows.outbox import Settle
 from threadline.flows.replay import Acknowledge
 from threadline.flows.statuses import DeliveryStatus
 
@@ -60,6 +65,9 @@ class Metrics:
         self._unread = self._counter("unread", "Messages of conversations that nobody reads.")
         self._publishes = self._counter(
             "publishes", "What sessions said, by the state it was answered with.", "state"
+        )
+        self._failed = self._counter(
+            "deliveries_failed", "What was not said or reached nobody.", "provider", "account"
         )
         self._acks = self._counter("acks", "Acknowledgements.")
         self._refusals = self._counter(
@@ -114,6 +122,7 @@ class Metrics:
                 acks += not isinstance(answer, Exception)
             if type(answer) is not Taken:
                 self._rarer(answer, appends)
+                self._failing(outcome)
         for (direction, decided), number in appends.items():
             self._appends.labels(str(direction), decided).inc(number)
         if unread:
@@ -137,6 +146,15 @@ class Metrics:
                         decided = "duplicate" if one.duplicate else "imported"
                         key = (one.record.direction, decided)
                         appends[key] = appends.get(key, 0) + 1
+
+    def _failing(self, outcome: Outcome) -> None:
+        """Count a delivery that failed, by the account it was to go through."""
+        match outcome.story, outcome.answer:
+            case Settle(attempt=attempt), Delivery(state=DeliveryState.FAILED):
+                self._failed.labels(attempt.provider, attempt.account).inc()
+            case HearReceipt(receipt=receipt), About(failed=True):
+                ref = receipt.conversation
+                self._failed.labels(ref.provider, ref.account_id).inc()
 
     # --- told by the server ------------------------------------------------------------------
 
@@ -172,10 +190,29 @@ class Metrics:
         for name, about, value in _of_the_store():
             self.follow(name, about, functools.partial(_number, value, census))
 
+    def webhooks(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Count what comes in through webhooks, as its entrance does."""
+        self.registry.register(_Webhooks(counts))
+
     def text(self) -> bytes:
         """Everything in Prometheus' text form, without when each counter was made."""
         lines = generate_latest(self.registry).splitlines(keepends=True)
         return b"".join(line for line in lines if b"_created" not in line)
+
+
+class _Webhooks(Collector):
+    """What came of what providers sent, read when it is asked for."""
+
+    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """One figure for each provider and outcome."""
+        about = "What providers sent, by what came of it."
+        family = CounterMetricFamily("threadline_webhooks", about, labels=("provider", "outcome"))
+        for (provider, outcome), number in sorted(self._counts.items()):
+            family.add_metric((provider, outcome), number)
+        yield family
 
 
 def _number(value: Callable[[Census], float], census: Census) -> float:

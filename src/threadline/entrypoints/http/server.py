@@ -230,6 +230,7 @@ def make_app(
     app = app or routed()
     metrics = Metrics(line.store.kind)
     metrics.state(line.census)
+    metrics.webhooks(line.webhooks.counts)
     app.state = State()
     app.state.line = line
     app.state.parameters = asked.parameters(app)

@@ -1,0 +1,1 @@
+"""Wires to the outside, against servers on this machine."""

@@ -41,6 +41,7 @@ MESSAGES = frozenset(
 )
 MEMBERS = frozenset({"channel_join", "channel_leave", "group_join", "group_leave"})
 SLACKBOT = "USLACKBOT"
+SLACKS = {SLACKBOT: "Slackbot", "USLACK": "Slack"}
 DEPTH = 12
 NAMED = 20
 
@@ -284,9 +285,8 @@ def author(entry: Mapping[str, Any], people: Mapping[str, Actor] = _NOBODY) -> A
     for inner in (entry.get("user_profile"), entry.get("bot_profile")):
         if not name and isinstance(inner, dict):
             name = called(inner)
-    if found == SLACKBOT:
-        name = name or "Slackbot"
-    is_bot = known.is_bot if known else bool(bot or not user or found == SLACKBOT)
+    name = name or SLACKS.get(found, "")
+    is_bot = known.is_bot if known else bool(bot or not user or found in SLACKS)
     return Actor(found, name or found, is_bot or entry.get("subtype") == "bot_message")
 
 

@@ -17,7 +17,7 @@ def simulate(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", show_default=False, help="discord, telegram, twilio or whatsapp."
+            metavar="NAME", show_default=False, help="discord, slack, telegram, twilio or whatsapp."
         ),
     ],
     port: Annotated[

@@ -18,6 +18,7 @@ SIMULATORS = {
     "whatsapp": "threadline.testing.simulators.whatsapp:WhatsApp",
     "twilio": "threadline.testing.simulators.twilio:Twilio",
     "discord": "threadline.testing.simulators.discord:Discord",
+    "slack": "threadline.testing.simulators.slack:Slack",
 }
 
 

@@ -1,5 +1,6 @@
 """Brings events to a webhook: signed, in order within a place, again as often as the platform does.
 
+An event that is tried again holds up its place, or is overtaken where the platform has it so.
 Places do not wait for each other. An event whose attempt was cut short by our death is tried again,
 as any platform would: at least once, never surely once.
 """
@@ -50,16 +51,26 @@ class Deliverer:
     async def _lane(self, client: aiohttp.ClientSession, place: str) -> None:
         ground = self._ground
         try:
-            while waiting := [one for one in ground.waiting(place) if self._url(one)]:
-                event = waiting[0]
+            while (event := self._next(place)) is not None:
                 left = event.due - ground.now()
                 if left > 0:
-                    await asyncio.sleep(left)
+                    await ground.until(lambda: self._ripe(place), left)
                 else:
                     await self._attempt(client, event)
                     ground.commit()
         finally:
             del self._lanes[place]
+
+    def _next(self, place: str) -> Event | None:
+        """The event whose turn it is."""
+        waiting = [one for one in self._ground.waiting(place) if self._url(one)]
+        if self._simulator.ordered:
+            return waiting[0] if waiting else None
+        return min(waiting, key=lambda one: one.due, default=None)
+
+    def _ripe(self, place: str) -> bool:
+        event = self._next(place)
+        return event is None or event.due <= self._ground.now()
 
     async def _attempt(self, client: aiohttp.ClientSession, event: Event) -> None:
         ground, simulator = self._ground, self._simulator

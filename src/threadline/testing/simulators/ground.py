@@ -172,6 +172,8 @@ class Simulator(ABC):
 
     # The calls that say something: those that trouble is meant for unless it names another.
     speaking: ClassVar[frozenset[str]] = frozenset()
+    # Whether an event that is tried again holds up those of its place that came after it.
+    ordered: ClassVar[bool] = True
     # How long a webhook may take to answer, in seconds.
     patience: ClassVar[float] = 10.0
 

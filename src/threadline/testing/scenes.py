@@ -217,6 +217,32 @@ class Discord(Simulated):
         self.platform.do("say", channel=place, user=who, text=text)
 
 
+class Slack(Simulated):
+    """A channel, and an app in Socket Mode."""
+
+    named = "slack"
+    title = "Slack"
+    way = "Socket Mode, a WebSocket"
+
+    def given(self, url: str) -> dict[str, str]:
+        """See `Scene.given`."""
+        known = self.platform.credentials
+        api = f"{self.platform.url}/api"
+        return {"bot_token": known["token"], "app_token": known["app_token"], "api": api}
+
+    def attended(self) -> None:
+        """See `Scene.attended`."""
+        self.platform.do("attended")
+
+    def place(self) -> str:
+        """A channel with the app in it."""
+        return str(self.platform.do("channel", name="launch", users=["Ada", "Ben"])["id"])
+
+    def says(self, place: str, who: str, text: str) -> None:
+        """See `Scene.says`."""
+        self.platform.do("say", channel=place, user=who, text=text)
+
+
 class WhatsApp(Simulated):
     """People who write to a business number, each by themselves."""
 
@@ -360,6 +386,7 @@ class Matrix(Scene):
 SCENES: dict[str, type[Any]] = {
     "telegram": Telegram,
     "discord": Discord,
+    "slack": Slack,
     "whatsapp": WhatsApp,
     "twilio": Twilio,
     "matrix": Matrix,

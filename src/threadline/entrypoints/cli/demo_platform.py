@@ -215,6 +215,7 @@ class Story(Means):
     async def _late(self) -> bool:
         self.title("Somebody joins late", "`latecomer` joins now, with policy all, and catches up.")
         read = 0
+        writers = {text: who for who, text in self.people}
         for place, conversation in self.ids.items():
             path = f"/v1/conversations/{conversation}/members/{LATECOMER}"
             await self.ask("PUT", path, {"policy": "all"})
@@ -223,7 +224,7 @@ class Story(Means):
             texts = [one["text"] for one in messages]
             read += len(texts)
             for one in messages:
-                actor = one["actor"]["name"] or one["actor"]["id"]
+                actor = writers.get(one["text"], one["actor"]["name"])
                 self.console.print(
                     f"  {one['sequence']:>2}  {actor:<12} {one['text']}", markup=False
                 )

@@ -131,9 +131,9 @@ class Simulated(Scene):
     # How many times quicker its clocks run.
     speed: ClassVar[float] = 1.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, speed: float | None = None) -> None:
         super().__init__()
-        self.platform = Simulation(self.named, folder, speed=self.speed)
+        self.platform = Simulation(self.named, folder, speed=speed or self.speed)
 
     @property
     def pid(self) -> int:
@@ -304,7 +304,7 @@ class Matrix(Scene):
     way = "a long poll of a real Synapse"
     holds = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, speed: float | None = None) -> None:
         super().__init__()
         if not PYTHON.exists():
             raise Refusal(
@@ -393,10 +393,11 @@ SCENES: dict[str, type[Any]] = {
 }
 
 
-def scene(name: str, folder: Path) -> Scene:
+def scene(name: str, folder: Path, *, speed: float | None = None) -> Scene:
     """A platform with its files in `folder`; entering it starts it.
 
+    `speed` is how many times quicker a simulated one's clocks run, instead of as is its own.
     Raises `KeyError` where there is none of that name, and `Refusal` where it cannot run here.
     """
-    made: Scene = SCENES[name](folder)
+    made: Scene = SCENES[name](folder, speed)
     return made

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash import full, kills, postgres, power, steps, traced
+from crash import full, kills, platforms, postgres, power, steps, traced
 from crash.outcome import Outcome, as_json, from_json, save, table
+from threadline.testing.scenes import SCENES
 
 # Counts bound the work; the seconds are there so that a busy machine still comes to an end.
 CAP = 120.0
@@ -30,6 +31,18 @@ class Kind:
     long: Callable[[Outcome], None]
     short: Callable[[Outcome], None]
     lanes: int = 1
+
+
+# Those that need no socket; deaths at a gateway are in tests/discord/test_deaths.py.
+PLATFORMS = ("telegram", "twilio", "whatsapp")
+
+
+def _on(name: str, title: str) -> Kind:
+    return Kind(
+        f"kill -9 while {title} is heard and spoken to",
+        lambda it: platforms.run(it, name, rounds=6),
+        lambda it: platforms.run(it, name, rounds=1, stride=3),
+    )
 
 
 KINDS = {
@@ -70,6 +83,7 @@ KINDS = {
         traced.run,
         traced.run,
     ),
+    **{name: _on(name, SCENES[name].title) for name in PLATFORMS},
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash.__main__ import PLATFORMS
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +46,20 @@ def test_what_was_acknowledged_is_there_exactly_once(kind: str, states: int, see
     assert outcome["found"] == [], f"seed {outcome['seed']}"
     assert outcome["violations"] == 0
     assert outcome["states"] >= states
+    assert outcome["acknowledged"] > 0
+
+
+@pytest.mark.acceptance("B6", "G5")
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_platform_that_is_heard_and_spoken_to_loses_and_doubles_nothing(
+    platform: str, seed: int
+) -> None:
+    """Killed at steps of hearing and saying; the platform's own log is the judge."""
+    outcome = sliced(platform, seed)
+
+    assert outcome["found"] == [], f"seed {outcome['seed']}"
+    assert outcome["violations"] == 0
+    assert outcome["states"] >= 3
     assert outcome["acknowledged"] > 0
 
 

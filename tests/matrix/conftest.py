@@ -22,12 +22,12 @@ from mautrix.types import (
 )
 
 from tests.conftest import Store
-from tests.matrix.homeserver import Homeserver
 from threadline import Threadline
 from threadline.adapters.matrix import Matrix
 from threadline.core.adapters import Account
 from threadline.core.model import ConversationRef, InboundMessage, TranscriptRecord
 from threadline.core.wire import Batch
+from threadline.testing.homeserver import Homeserver
 from threadline.transports.matrix import MatrixTransport
 
 SECONDS = 60

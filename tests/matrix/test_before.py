@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.matrix.conftest import Bot, People, account_of
-from tests.matrix.homeserver import Homeserver
 from threadline.adapters.matrix import Matrix
 from threadline.core.adapters import Account, Identity, Past
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, Event, InboundMessage, Kind
 from threadline.core.wire import ApiCall, ApiResponse, Refused
+from threadline.testing.homeserver import Homeserver
 
 
 async def past(bot: Bot, ref: ConversationRef, before: str | None = None) -> list[Past]:

@@ -6,12 +6,12 @@ import pytest
 from mautrix.types import ContentURI
 
 from tests.matrix.conftest import People
-from tests.matrix.homeserver import Homeserver
 from tests.matrix.test_story import Line, meeting
 from tests.matrix.test_story import line as line
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import FileGone
 from threadline.core.model import Attachment, InboundMessage
+from threadline.testing.homeserver import Homeserver
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 

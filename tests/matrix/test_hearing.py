@@ -8,9 +8,9 @@ import pytest
 from mautrix.types import RoomCreatePreset, RoomID, UserID
 
 from tests.matrix.conftest import Bot, People, account_of
-from tests.matrix.homeserver import Homeserver
 from threadline.core.errors import InvalidInput, Unauthenticated
 from threadline.core.model import ConversationRef, Direction, Event, Kind
+from threadline.testing.homeserver import Homeserver
 
 
 @pytest.mark.acceptance("B1")

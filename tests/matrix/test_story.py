@@ -14,13 +14,13 @@ import pytest
 from tests.conftest import Store, open_at
 from tests.http.conftest import SECONDS as SERVER_SECONDS
 from tests.matrix.conftest import Bot, People, Person, records
-from tests.matrix.homeserver import AS_TOKEN, HS_TOKEN, PUSHED, Homeserver
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import NotFound
 from threadline.core.model import ConversationRef, Direction, Event, Kind, TranscriptRecord
 from threadline.core.rules.pacing import Pace
 from threadline.entrypoints.http.server import Server, ServerSettings, make_app
+from threadline.testing.homeserver import AS_TOKEN, HS_TOKEN, PUSHED, Homeserver
 
 SECONDS = 60
 PACE = Pace(first_wait=timedelta(milliseconds=200), longest_wait=timedelta(seconds=1))

@@ -18,7 +18,7 @@ from threadline.testing.simulators import SIMULATORS
 
 ROOT = Path(__file__).parent.parent.parent
 SRC = ROOT / "src" / "threadline"
-NAMES = sorted({one.name for one in OURS} | {"slack"})
+NAMES = sorted(one.name for one in OURS)
 
 # Where a provider lives, and the two lists it has a line in.
 PLACES = (
@@ -28,8 +28,6 @@ PLACES = (
     "adapters/registry.py",
     "testing/simulators/__init__.py",
 )
-# Its dialect is here; its simulator and its page come with it as soon as it can be connected.
-UNDERWAY = {"slack"}
 # A platform that runs anywhere is its own test: no simulator stands for it.
 REAL = {"matrix"}
 # The archives read files that people exported: another ability, with a list of its own.
@@ -135,7 +133,7 @@ def test_a_name_in_what_runs_is_found(code: str, found: list[str], tmp_path: Pat
     assert sorted(knows(file)) == found
 
 
-@pytest.mark.parametrize("name", sorted({one.name for one in OURS} - UNDERWAY))
+@pytest.mark.parametrize("name", sorted(one.name for one in OURS))
 def test_every_provider_has_all_that_the_page_on_adding_one_names(name: str) -> None:
     """A dialect, a simulator or the real platform, a specimen and a page."""
     assert (SRC / "adapters" / f"{name}.py").exists()

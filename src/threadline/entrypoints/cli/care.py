@@ -6,9 +6,10 @@ import asyncio
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from threadline.entrypoints.cli.door import Line, act, leave, settings_of
 from threadline.entrypoints.cli.options import Home, Json, Limit, Scope, Store
@@ -197,6 +198,16 @@ def demo(
     script: Annotated[
         bool, typer.Option("--script", help="Tell the story in the terminal instead, and end.")
     ] = False,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            "--provider",
+            metavar="NAME",
+            show_default=False,
+            help="Tell it on this platform, simulated here: --telegram, --discord and so on are "
+            "short for it.",
+        ),
+    ] = None,
 ) -> None:
     """Talk to three agents in your browser, on a server and a store of its own.
 
@@ -206,9 +217,12 @@ def demo(
 
       threadline demo
       threadline demo --script   # half a minute, no browser: readers, a speaker, kill -9
+      threadline demo --telegram   # or --discord, --whatsapp, --twilio, --slack, --matrix
     """
 
     def run() -> int:
+        if provider is not None:
+            return _on_a_platform(provider, folder)
         if script:
             from threadline.entrypoints.cli.demo_story import tell
 
@@ -218,3 +232,22 @@ def demo(
         return serve(folder, exports, port)
 
     leave(run)
+
+
+def _on_a_platform(provider: str, folder: Path | None) -> int:
+    from threadline.entrypoints.cli.demo_platform import tell
+    from threadline.entrypoints.cli.simulating import needed
+
+    needed()
+    return tell(provider, folder)
+
+
+class NamedProvider(TyperCommand):
+    """A command whose `--provider NAME` may be said as `--NAME`, for every provider there is."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the long form in."""
+        from threadline.adapters.registry import providers
+
+        flags = {f"--{name}": f"--provider={name}" for name in providers()}
+        return super().parse_args(ctx, [flags.get(one, one) for one in args])

@@ -52,6 +52,7 @@ def _add(panel: str, **commands: Callable[..., None]) -> None:
         settings = {"ignore_unknown_options": True} if function in NEGATIVE else None
         app.command(
             name.strip("_"),
+            cls=care.NamedProvider if function is care.demo else None,
             help=described(function),
             rich_help_panel=panel,
             context_settings=settings,

@@ -56,14 +56,9 @@ def simulate(
     """
 
     def work() -> None:
-        try:
-            from threadline.testing.simulators.serving import serve
-        except ModuleNotFoundError as missing:
-            from threadline.core.errors import ConfigError
+        needed()
+        from threadline.testing.simulators.serving import serve
 
-            raise ConfigError(
-                f"{missing.name} is not installed. Run: pip install 'threadline[simulators]'"
-            ) from None
         if name not in SIMULATORS:
             from threadline.core.errors import InvalidInput
 
@@ -81,3 +76,15 @@ def simulate(
         asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
 
     leave(work, as_json=as_json)
+
+
+def needed() -> None:
+    """Raise `ConfigError` where what simulators run on is not installed."""
+    try:
+        import threadline.testing.simulators.serving  # noqa: F401
+    except ModuleNotFoundError as missing:
+        from threadline.core.errors import ConfigError
+
+        raise ConfigError(
+            f"{missing.name} is not installed. Run: pip install 'threadline[simulators]'"
+        ) from None

@@ -31,6 +31,7 @@ class Slack(Sockets):
         {"chat.postMessage", "files.completeUploadExternal"}
     )
     ordered: ClassVar[bool] = False
+    api: ClassVar[str] = "/api"
 
     def credentials(self) -> dict[str, str]:
         """What the app's page shows; `api` is under `/api`."""

@@ -110,13 +110,14 @@ class Twilio(Simulator):
         user_id: str = "",
         reply_to: str = "",
         more: dict[str, str] | None = None,
+        name: str = "Ann",
     ) -> dict[str, str]:
         """A person writes, by WhatsApp or as SMS; with a `user_id` its phone is not the sender."""
         prefix = WHATSAPP if to.startswith(WHATSAPP) else ""
         sender = prefix + (user_id or phone)
         fields = {"Body": text, "NumMedia": "0", "NumSegments": "1", **(more or {})}
         if prefix:
-            fields |= {"ProfileName": "Ann", "WaId": phone.removeprefix("+")}
+            fields |= {"ProfileName": name, "WaId": phone.removeprefix("+")}
         if reply_to:
             fields |= {"OriginalRepliedMessageSid": reply_to, "OriginalRepliedMessageSender": to}
         sid = self._add(sender, to, text, "received")

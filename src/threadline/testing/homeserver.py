@@ -1,4 +1,4 @@
-"""A real Synapse on this machine, which tests may stop, kill and start again."""
+"""A real Synapse on this machine, which tests and the demo may stop, kill and start again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import itertools
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -17,8 +16,8 @@ from typing import Any
 
 import httpx
 
-# `make setup` puts it beside the environment that runs the tests; a copy of the tree has none.
-PLACES = (Path(__file__).parent.parent.parent, Path(sys.prefix).parent)
+# `make setup` puts it beside the environment that runs us; a copy of the tree has none.
+PLACES = (Path(__file__).parents[3], Path(sys.prefix).parent)
 PYTHONS = [place / ".synapse" / "bin" / "python" for place in PLACES]
 PYTHON = next((one for one in PYTHONS if one.exists()), PYTHONS[0])
 SECONDS = 60.0
@@ -109,14 +108,19 @@ class Homeserver:
     def _at(self, name: str) -> str:
         return str(self.folder / name)
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         with (self.folder / "errors").open("ab") as errors:
             self._process = subprocess.Popen(
-                [PYTHON, "-m", "synapse.app.homeserver", "-c", self._at("homeserver.yaml")],
+                [PYTHON, "-E", "-m", "synapse.app.homeserver", "-c", self._at("homeserver.yaml")],
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                env={**os.environ, "PYTHONPATH": ""},
             )
         end = time.monotonic() + SECONDS
         while True:
@@ -130,9 +134,9 @@ class Homeserver:
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
 
     def close(self) -> None:
         """End it and its connections."""

@@ -70,8 +70,11 @@ crash: $(READY) ## Kill -9, power loss, full disk; writes crash/results.json
 sabotage: $(READY) $(HOMESERVER) ## Break the code on purpose; every break must turn its test red
 	$(PY) -m sabotage
 
-fuzz: $(READY) ## Thousands of requests made up from the OpenAPI document, on both stores
-	THREADLINE_FUZZ=30 THREADLINE_FUZZ_SEED=$(SEED) $(PY) -m pytest -n 2 -s tests/http/test_fuzz.py
+fuzz: $(READY) ## Requests made up from the OpenAPI document, and 120,000 bent or forged webhooks
+	THREADLINE_FUZZ=30 THREADLINE_FUZZ_SEED=$(SEED) THREADLINE_FUZZ_WEBHOOKS=120000 \
+	  THREADLINE_FUZZ_RESULTS=tests/providers/forged.json \
+	  $(PY) -m pytest -n 2 -s tests/http/test_fuzz.py tests/providers/test_forged.py
+	$(PY) scripts/fuzzed.py
 
 acceptance: $(READY) $(HOMESERVER) ## Which test proves which acceptance id
 	$(PY) scripts/acceptance.py

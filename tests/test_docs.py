@@ -352,9 +352,11 @@ def test_every_setting_has_a_heading_and_its_default() -> None:
     assert named == [PREFIX + one.name.upper() for one in fields(Settings)]
 
 
-@pytest.mark.parametrize(("script", "page"), [("help", "cli.md"), ("routes", "http.md")])
-def test_the_pages_of_commands_and_routes_are_what_those_say(script: str, page: str) -> None:
-    """If this fails: `.venv/bin/python scripts/help.py`, or `scripts/routes.py`."""
+@pytest.mark.parametrize(
+    ("script", "page"), [("help", "cli.md"), ("routes", "http.md"), ("fuzzed", "fuzz.md")]
+)
+def test_the_pages_that_a_script_writes_are_what_it_says(script: str, page: str) -> None:
+    """If this fails: `.venv/bin/python scripts/help.py`, `routes.py` or `fuzzed.py`."""
     made = subprocess.run(
         [sys.executable, "-c", f"import {script}, sys; sys.stdout.write({script}.page())"],
         cwd=ROOT / "scripts",

@@ -17,11 +17,13 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from threadline.core.adapters import Account, Adapter, Channels, Connectable
 from threadline.core.errors import ConfigError, WrongKey
+from threadline.core.files import Bounds
 from threadline.core.outside import Outside
 from threadline.core.ports import Store
 from threadline.core.rules.limits import LIMITS, Limits
@@ -30,6 +32,9 @@ from threadline.flows.every import Flows
 from threadline.transports.guarded import Guarded
 
 KEY_BYTES = 32
+# No module of a provider is called that.
+FILES = "files"
+BOUNDS = Bounds()
 
 
 class Reach:
@@ -68,6 +73,16 @@ class Reach:
         wire: Transport = self._wires[path]
         return wire
 
+    def files(self, seconds: float) -> Transport:
+        """See `core.adapters.Channels.files`."""
+        from threadline.transports.http import HttpTransport
+
+        wire: Transport | None = self._wires.get(FILES)
+        if wire is None:
+            wire = HttpTransport(allow_private=self._allow_private, patience=seconds)
+            self._wires[FILES] = wire
+        return wire
+
     async def close(self) -> None:
         """Hang up."""
         wires, self._wires = self._wires, {}
@@ -79,7 +94,7 @@ class Threadline(Flows):
     """Everything, embedded: the flows as attributes, open as long as you hold it.
 
     `channels` replaces how accounts are reached; `allow_private` lets callbacks be called at
-    addresses that are not on the public internet.
+    addresses that are not on the public internet; `files` bounds what is fetched and kept.
     """
 
     def __init__(
@@ -90,10 +105,24 @@ class Threadline(Flows):
         outside: Outside | None = None,
         channels: Channels | None = None,
         allow_private: bool = False,
+        files: Bounds = BOUNDS,
         **options: Any,
     ) -> None:
+        from threadline.stores.cabinet import Shelf
+
         reach = channels or Reach(allow_private=allow_private)
-        super().__init__(store, limits, outside or Guarded(), channels=reach, **options)
+        folder = Path(files.folder).expanduser() if files.folder else None
+        own = None if folder is None else folder / "given"
+        super().__init__(
+            store,
+            limits,
+            outside or Guarded(),
+            channels=reach,
+            cabinet=Shelf(folder, files.kept),
+            given=Shelf(own, files.given, holds=True),
+            bounds=files,
+            **options,
+        )
 
     @staticmethod
     @asynccontextmanager
@@ -106,6 +135,7 @@ class Threadline(Flows):
         indexing: bool = True,
         allow_private: bool = False,
         push_allow_private: bool = False,
+        files: Bounds = BOUNDS,
         **options: Any,
     ) -> AsyncIterator[Threadline]:
         """Open a store and everything on it.
@@ -114,15 +144,18 @@ class Threadline(Flows):
         from `key_file`, which is made where it is missing (for SQLite beside the database).
         `indexing` keeps the text index behind the commits of this process. `push_allow_private`
         lets sessions be pushed to at private addresses, `allow_private` lets callbacks of adapters
-        be there. `options` go to the store. Raises what
+        be there. `files` bounds the files that are fetched, and says where they are kept: beside a
+        SQLite database unless it names a folder. `options` go to the store. Raises what
         `stores.sqlite_file` and `stores.postgres` raise.
         """
+        place: str | None = None
         if url.startswith("sqlite:"):
             from threadline.stores.sqlite_file import open_sqlite
 
             path = Path(url.removeprefix("sqlite:")).expanduser()
             secret = key or load_key(key_file or path.with_name(path.name + ".key"), path.exists())
             store: Any = await open_sqlite(path, secret, **options)
+            place = f"{path}.files"
         elif url.startswith(("postgresql:", "postgres:")):
             from threadline.stores.postgres import open_postgres
 
@@ -139,6 +172,7 @@ class Threadline(Flows):
             limits,
             outside=Guarded(allow_private=push_allow_private),
             allow_private=allow_private,
+            files=files if files.folder or place is None else replace(files, folder=place),
         )
         try:
             if indexing:
@@ -147,6 +181,7 @@ class Threadline(Flows):
         finally:
             await line.search.stop()
             await line.outbox.close()
+            line.files.close()
             await store.close()
 
 

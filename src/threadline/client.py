@@ -15,7 +15,7 @@ import contextlib
 import json
 import random
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -262,15 +262,38 @@ class Session:
         *,
         key: str | None = None,
         reply_to: int | str | None = None,
+        files: Sequence[str] = (),
     ) -> Said:
-        """Say something in a conversation (its id). With the same `key` it is said once."""
+        """Say something in a conversation (its id), with `files` that were given before (`give`).
+        With the same `key` it is said once."""
         said = await self.request(
             "POST",
             f"/v1/conversations/{quote(conversation, safe='')}/messages",
-            json={"session_id": self.name, "text": text, "reply_to": reply_to},
+            json={
+                "session_id": self.name,
+                "text": text,
+                "reply_to": reply_to,
+                "attachments": [{"id": one} for one in files],
+            },
             key=secrets.token_hex(16) if key is None else key,
         )
         return Said.of(said, repeated=False)
+
+    async def give(self, content: bytes, name: str = "", type: str = "") -> str:
+        """Give a file to be said within a day; the answer is its id, for `say`.
+
+        Raises `FileTooLarge` and `FilesFull`.
+        """
+        answer = await self._patiently(
+            "POST",
+            "/v1/files",
+            params={"name": name, "session": self.name},
+            content=content,
+            type=type,
+            key=secrets.token_hex(16),
+        )
+        found: str = answer.json()["id"]
+        return found
 
     async def context(
         self, conversation: str, *, budget: int | None = None, format: str = "messages"
@@ -281,6 +304,16 @@ class Session:
             params["budget"] = str(budget)
         path = f"/v1/conversations/{quote(conversation, safe='')}/context"
         return await self.request("GET", path, params=params)
+
+    async def file(self, record: Record | str, number: int = 0, *, sequence: int = 0) -> bytes:
+        """The bytes of a file of a record, counted from 0; or of a conversation's id and sequence.
+
+        Raises `FileGone`, `FileTooLarge`, `FileForbidden`, `FileUnreachable`, `NotFound`.
+        """
+        place = record if isinstance(record, str) else record.conversation
+        at = sequence if isinstance(record, str) else record.sequence
+        path = f"/v1/conversations/{quote(place, safe='')}/records/{at}/attachments/{number}"
+        return (await self._patiently("GET", path)).content
 
     async def request(
         self,
@@ -295,18 +328,28 @@ class Session:
 
         Raises the error that the server's problem names, and `ServerUnreachable`.
         """
+        answer = await self._patiently(method, path, json=json, params=params, key=key)
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def _patiently(self, method: str, path: str, **asked: Any) -> httpx.Response:
+        """An answer that is none of trouble which passes."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience
         pause = Pause()
         while True:
             try:
-                return await self._once(method, path, json=json, params=params, key=key)
+                return await self._answered(method, path, **asked)
             except ThreadlineError as refused:
                 if getattr(refused, "status", 0) not in PASSING or loop.time() >= until:
                     raise
                 await asyncio.sleep(pause.next())
 
-    async def _once(
+    async def _once(self, method: str, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self._answered(method, path)).json()
+        return found
+
+    async def _answered(
         self,
         method: str,
         path: str,
@@ -314,17 +357,20 @@ class Session:
         json: Any = None,
         params: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> dict[str, Any]:
+        content: bytes | None = None,
+        type: str = "",
+    ) -> httpx.Response:
         headers = {} if key is None else {"Idempotency-Key": key}
+        if type:
+            headers["Content-Type"] = type
         try:
             answer = await self._http.request(
-                method, path, json=json, params=params, headers=headers
+                method, path, json=json, params=params, headers=headers, content=content
             )
         except httpx.TransportError as lost:
             raise self._unreachable(lost) from None
         if answer.is_success:
-            found: dict[str, Any] = answer.json()
-            return found
+            return answer
         raise refusal_of(answer)
 
     def _unreachable(self, lost: Exception) -> ServerUnreachable:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from threadline.core.errors import ConfigError
+from threadline.core.files import MEBI, Bounds
 
 PREFIX = "THREADLINE_"
 FILE = "threadline.toml"
@@ -31,7 +32,9 @@ class Settings:
     place. The `guest_…` numbers are per minute, 0 is without limit, except `guest_streams`, which
     is how many streams a guest may have open. `push_allow_private` lets
     sessions be pushed to at addresses of this machine and its networks, `adapters_allow_private`
-    lets adapters register callbacks there.
+    lets adapters register callbacks there. A file of a message may have `file_megabytes` and take
+    `file_seconds` to be fetched; `files` is the folder where they are kept, `files_megabytes` how
+    much of them.
     """
 
     home: str = "~/.threadline"
@@ -52,6 +55,10 @@ class Settings:
     guest_streams: int = 4
     push_allow_private: bool = False
     adapters_allow_private: bool = False
+    files: str = ""
+    file_megabytes: int = 50
+    file_seconds: float = 60.0
+    files_megabytes: int = 1024
 
     @classmethod
     def load(cls, env: Mapping[str, str]) -> Settings:
@@ -108,6 +115,20 @@ class Settings:
     def url(self) -> str:
         """Where the store is: as set, else a SQLite file in the home folder."""
         return self.store or f"sqlite:{self.folder / 'threadline.db'}"
+
+    @property
+    def bounds(self) -> Bounds:
+        """What files may cost. Without a folder of their own they are beside a SQLite database."""
+        if self.file_megabytes < 1 or self.files_megabytes < self.file_megabytes:
+            raise ConfigError("files_megabytes is at least file_megabytes, and that at least 1.")
+        beside = self.url.startswith("sqlite:")
+        return Bounds(
+            file=self.file_megabytes * MEBI,
+            kept=self.files_megabytes * MEBI,
+            given=self.files_megabytes * MEBI,
+            seconds=max(1.0, self.file_seconds),
+            folder=self.files or ("" if beside else str(self.folder / "files")),
+        )
 
     @property
     def address(self) -> str:

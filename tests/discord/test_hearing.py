@@ -379,11 +379,3 @@ def test_whatever_stands_in_an_event_it_is_heard_or_skipped(
     for it in heard.messages:
         assert it.sent_at is None or it.sent_at.tzinfo is not None
         assert it.message_id
-
-
-@given(st.binary(max_size=200) | JSON.map(lambda it: json.dumps(it).encode()))
-def test_whatever_comes_is_skipped_without_an_error(raw: bytes) -> None:
-    heard = DISCORD.parse(request(raw))
-
-    assert not heard.messages
-    assert heard.skipped or heard.foreign

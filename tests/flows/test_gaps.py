@@ -86,6 +86,10 @@ class Listed:
         """Itself."""
         return self
 
+    def files(self, seconds: float) -> Any:
+        """Itself."""
+        return self
+
     def transport(self, provider: str) -> Any:
         """Itself."""
         return self

@@ -81,6 +81,10 @@ class Broken:
         """Telegram's, which listens."""
         return Telegram(account)
 
+    def files(self, seconds: float) -> Any:
+        """Itself."""
+        return self
+
     def transport(self, provider: str) -> Any:
         """Itself."""
         return self

@@ -179,6 +179,14 @@ TABLE: dict[str, Line] = {
         member="ok 404 404", outsider="404", peer="404", bound="ok 404 404"
     ),
     f"POST {ONE}/transcript": by_adapter(SAID),
+    f"GET {ONE}/records/{{sequence}}/attachments/{{number}}": line(
+        controller="404",
+        stranger="404",
+        member="404",
+        outsider="404",
+        peer="404",
+        bound="404",
+    ),
     f"GET {ONE}/stream": line(),
     f"POST {ONE}/hydration": by_adapter({"action": "begin", "mode": "prepending"}),
     f"POST {ONE}/hydration/records": line(
@@ -238,6 +246,16 @@ TABLE: dict[str, Line] = {
         peer="403",
         bound="ok 404 404",
     ),
+    "POST /v1/files": line(
+        {},
+        query={"session": "{session}"},
+        member="ok 403 403",
+        outsider="ok 403 403",
+        peer="403",
+        bound="ok 403 403",
+    ),
+    "GET /v1/files/{token}": everybody("404"),
+    "POST /chat/files": guests({}),
     "POST /v1/send": line(
         {"session_id": "{session}", "to": {"session_id": "{spare}"}, "text": "hello"},
         member="ok 403 403",
@@ -310,6 +328,9 @@ TABLE: dict[str, Line] = {
     "GET /chat/messages": guests(),
     "POST /chat/messages": guests({"text": "hello", "client_id": "{fresh}"}),
     "GET /chat/stream": guests(),
+    "GET /chat/messages/{sequence}/attachments/{number}": line(
+        controller="403", stranger="403", page="401", guest="404", elsewhere="404"
+    ),
     "POST /login": everybody("ok", {"token": "{secret}"}),
     "GET /login": line(**ALONE),
     "DELETE /login": line(**ALONE),

@@ -15,7 +15,7 @@ from threadline.entrypoints.cli.program import app
 LOBBY = "web/office/lobby"
 # What serves, and what has a store of its own.
 # They serve, wait for what is said, look at no store, or need a platform and are proven with one.
-APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "simulate"}
+APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "save", "simulate"}
 HATCH = "threadline.db.hatch"
 MAIL = """From a@b Thu Jan  1 00:00:00 2026
 From: a@b
@@ -66,6 +66,7 @@ def beside(served: Served) -> dict[str, list[str]]:
         "token create": ["--kind", "controller"],
         "token list": [],
         "token revoke": [json.loads(spare.stdout)["id"]],
+        "files": [LOBBY, "1"],
         "context": [LOBBY, "--session", "other"],
         "why": [f"{LOBBY}:3"],
         "link": [LOBBY],

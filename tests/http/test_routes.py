@@ -94,6 +94,8 @@ async def world(tl: Threadline) -> World:
         "provider": "web",
         "account": "office",
         "file": "base.css",
+        "sequence": 1,
+        "number": 0,
         "path": "x",
     }
     for caller, kind, more in (

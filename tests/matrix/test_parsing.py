@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -219,40 +218,6 @@ JSON = st.recursive(
 )
 
 
-@st.composite
-def mutated(draw: st.DrawFn) -> Any:
-    """A recorded answer, a transaction or an answer of events with some of its values replaced."""
-    if draw(st.booleans()):
-        body = sample()
-    else:
-        chosen = draw(st.lists(st.sampled_from(lines()), min_size=1, max_size=6))
-        events = [{**one, "room_id": "!room"} for one in chosen]
-        part = {"timeline": {"events": events}, "about": {"events": events}}
-        body = {"events": events, "rooms": {"join": {"!room": part}}}
-    body = copy.deepcopy(body)
-    for _ in range(draw(st.integers(1, 4))):
-        place: Any = body
-        while isinstance(place, dict | list) and place:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = draw(st.sampled_from(keys))
-            if not isinstance(place[key], dict | list) or draw(st.integers(0, 5)) == 0:
-                place[key] = draw(JSON)
-                break
-            place = place[key]
-    return body
-
-
-@settings(max_examples=300, deadline=None)
-@given(mutated())
-def test_no_event_however_bent_is_an_exception(body: Any) -> None:
-    result = DIALECT.parse(asked(json.dumps(body).encode()))
-
-    for one in result.messages:
-        assert isinstance(one.conversation, ConversationRef)
-        assert one.message_id
-        checked(one, LIMITS)
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_are_an_exception(body: bytes) -> None:
@@ -289,13 +254,6 @@ def test_what_is_shown_as_html_opens_and_closes_only_what_we_wrote(text: str) ->
         elif name != "br":
             seen.append(name)
     assert seen == []
-
-
-def test_a_deep_document_is_no_more_than_malformed() -> None:
-    deep = b'{"rooms":' + b"[" * 200_000
-
-    assert DIALECT.parse(asked(deep)).skipped == ("malformed",)
-    assert DIALECT.parse(asked(b"\xff\xfe")).skipped == ("malformed",)
 
 
 def test_no_part_of_an_address_reaches_another_place_on_the_server() -> None:

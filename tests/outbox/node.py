@@ -63,6 +63,10 @@ class Channels:
         """The deadly one."""
         return Deadly(self._below.transport(provider), self._step)
 
+    def files(self, seconds: float) -> Any:
+        """As usual."""
+        return self._below.files(seconds)
+
     async def close(self) -> None:
         """As usual."""
         await self._below.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from threadline.core.adapters import Account, Capabilities
 from threadline.core.model import Actor, InboundMessage
 from threadline.core.wire import ApiCall, ApiResponse, Heard, OutboundMessage, Request
 
+WEBHOOKS = Path(__file__).parent.parent / "data" / "webhooks"
 TOKEN = "7001:AAH-token"
 SECRET = "hush-hush_1"
 ACCOUNT = Account(
@@ -39,6 +41,12 @@ NUMBERS = (0, 1, -1, 7001, -1000000000051, 2**53, 2**70, -(2**70), 1.5, float("i
 TEXTS = ("", "x", "\x00", "\ud800", "🎉" * 300, "private")
 BOXES: tuple[Any, ...] = ([], [[]], [1], {}, {"id": 1}, [{"id": 7}])
 JUNK: st.SearchStrategy[Any] = st.sampled_from((None, True, False, *NUMBERS, *TEXTS, *BOXES))
+
+
+def fixture(name: str) -> dict[str, Any]:
+    """What was recorded at Telegram, by the file's name."""
+    found: dict[str, Any] = json.loads((WEBHOOKS / f"webhook-telegram-{name}.json").read_bytes())
+    return found
 
 
 def request(body: Any, secret: str | None = SECRET) -> Request:

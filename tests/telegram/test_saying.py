@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.telegram.conftest import (
     BOT,
     FORUM,
     GROUP,
-    JUNK,
     SUPERGROUP,
     answer,
     body,
@@ -29,7 +27,7 @@ from threadline.adapters.telegram_text import html
 from threadline.core.adapters import Unit
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
-from threadline.core.model import ConversationRef
+from threadline.core.model import Attachment, ConversationRef
 from threadline.core.rules.splitting import length
 from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, OutboundMessage, Refused, Sent
 
@@ -307,27 +305,28 @@ def test_a_servers_error_may_come_from_behind_the_deed(status: int) -> None:
     assert isinstance(found, Doubt)
 
 
-replies = st.fixed_dictionaries(
-    {},
-    optional={
-        "ok": JUNK,
-        "result": JUNK | st.fixed_dictionaries({"message_id": JUNK}),
-        "error_code": st.integers(100, 600) | JUNK,
-        "description": JUNK | st.just("Bad Request: can't parse entities"),
-        "parameters": JUNK
-        | st.fixed_dictionaries({"retry_after": JUNK, "migrate_to_chat_id": JUNK}),
-    },
-).map(lambda said: json.dumps(said).encode())
+def test_a_picture_that_telegram_does_not_draw_goes_as_a_document() -> None:
+    file = Attachment(id="file:1", type="image/png", name="wide.png", size=10)
+    call = BOT.render(saying(heard(message()), "**see**", attachments=(file,)))
+    again = BOT.read(call, refusal(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"))
+
+    assert call.route == "sendPhoto"
+    assert isinstance(again, ApiCall)
+    assert again.route == "sendDocument"
+    fields = {one.name: one.value for one in again.form}
+    assert (fields["caption"], fields["parse_mode"]) == ("<b>see</b>", "HTML")
+    assert [one.name for one in again.form if one.file == file] == ["document"]
+    plain = BOT.read(call, refusal(400, "Bad Request: can't parse entities: x"))
+    assert isinstance(plain, ApiCall)
+    fields = {one.name: one.value for one in plain.form}
+    assert (plain.route, fields["caption"]) == ("sendPhoto", "**see**")
 
 
-@given(st.integers(100, 599), replies | st.binary(max_size=40), st.sampled_from([DM, ROOM]))
-def test_every_answer_has_a_meaning(status: int, raw: bytes, where: Any) -> None:
-    """And whatever Telegram answers to a further call, there is an end."""
-    step: Any = BOT.render(saying(where, "**x**"))
-    for _ in range(4):
-        step = BOT.read(step, ApiResponse(status=status, body=raw))
-        if not isinstance(step, ApiCall):
-            break
-    assert isinstance(step, Sent | Refused | Doubt)
-    if status >= 500:
-        assert isinstance(step, Doubt)
+def test_a_file_that_is_too_big_for_bots_is_not_said_to_be_gone() -> None:
+    file = Attachment(id="F")
+    answer_ = refusal(400, "Bad Request: file is too big")
+    found = BOT.read_file(file, BOT.file(file), answer_)
+
+    assert isinstance(found, Refused)
+    assert found.failure is Failure.UNSUPPORTED
+    assert "20 MB" in found.reason

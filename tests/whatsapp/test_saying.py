@@ -166,15 +166,6 @@ def test_the_wait_meta_states_is_waited() -> None:
     assert found.wait == 120.0
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(100, 599), st.binary(max_size=60), st.text(max_size=20))
-def test_every_answer_means_something(status: int, body: bytes, header: str) -> None:
-    given = answer(status, body, **{"retry-after": header, "x-business-use-case-usage": header})
-    found = number().read(number().render(outbound()), given)
-
-    assert isinstance(found, Refused | Doubt)
-
-
 def test_connecting_asks_meta_which_number_it_is() -> None:
     fresh = number("")
     call = fresh.check()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -28,14 +28,16 @@ from threadline.adapters.discord_events import Eye, Spot, hear, message_of
 from threadline.adapters.discord_text import nonce
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
+from threadline.core.files import safe_name
 from threadline.core.model import Attachment, ConversationRef, InboundMessage, Kind
-from threadline.core.values import clean, decoded, ident, records, said
+from threadline.core.values import clean, decoded, ident, one_line, records, said
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
     Doubt,
     Heard,
     OutboundMessage,
+    Part,
     Refused,
     Reply,
     Request,
@@ -51,6 +53,8 @@ PUBLIC_THREAD: Final = 11
 PAGE: Final = 100
 MAX_PAGE: Final = 4 * 1024 * 1024
 MAX_FILE: Final = 25 * 1024 * 1024
+MAX_FILES: Final = 10
+MAX_UPLOAD: Final = 10 * 1024 * 1024
 MAX_TITLE: Final = 100
 ARCHIVED_AFTER: Final = 1_440
 SIGNED_WITHIN: Final = timedelta(minutes=5)
@@ -89,6 +93,10 @@ class Discord:
         return Capabilities(
             max_length=MAX_LENGTH,
             unit=Unit.CHARACTERS,
+            attachments=True,
+            uploads=True,
+            max_files=MAX_FILES,
+            max_file=MAX_UPLOAD,
             edits=True,
             history=True,
             child_conversations=True,
@@ -132,7 +140,7 @@ class Discord:
         if isinstance(body, dict) and "t" not in body and "application_id" in body:
             if ident(body["application_id"]) != self._account.account_id:
                 return Heard(foreign=1)
-            return Heard(skipped=(f"interaction {body.get('type')}"[:64],))
+            return Heard(skipped=(one_line(f"interaction {body.get('type')}", 64),))
         return hear(self._eye, body)
 
     # --- saying ----------------------------------------------------------------------------------
@@ -151,17 +159,24 @@ class Discord:
                 "message_id": message.reply_to,
                 "fail_if_not_exists": False,
             }
+        if message.attachments:
+            body["attachments"] = [
+                {"id": number, "filename": safe_name(one.name, one.type)}
+                for number, one in enumerate(message.attachments)
+            ]
         channel = message.conversation.conversation_id
-        return self._call("POST", f"/channels/{_id(channel)}/messages", body, key=message.key)
+        call = self._call("POST", f"/channels/{_id(channel)}/messages", body, key=message.key)
+        return _with(call, message.attachments)
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """The id of the message is the proof. Where a reply may not be one, it is a message."""
         if 200 <= answer.status < 300:
             return _sent(answer)
         if code_of(answer) == NO_HISTORY:
-            body = decoded(call.body)
+            body = decoded(call.form[0].value.encode() if call.form else call.body)
             if isinstance(body, dict) and body.pop("message_reference", None) is not None:
-                return self._again(call, body)
+                files = [one.file for one in call.form if one.file is not None]
+                return _with(self._again(call, body), files)
         return failure_of(answer)
 
     # --- places ----------------------------------------------------------------------------------
@@ -243,6 +258,11 @@ class Discord:
         return None
 
     # --- files -----------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The API, and where Discord keeps files."""
+        return (self._api, *(f"https://{one}" for one in _FILES))
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that brings the bytes. The link holds its own right, so no credential goes."""
@@ -372,6 +392,16 @@ class Discord:
     def _again(self, call: ApiCall, body: Mapping[str, Any]) -> ApiCall:
         path = call.url.removeprefix(self._api)
         return self._call(call.method, path, body, key=call.key)
+
+
+def _with(call: ApiCall, files: Sequence[Attachment]) -> ApiCall:
+    """The call as a form with files, where there are any."""
+    if not files:
+        return call
+    headers = {name: value for name, value in call.headers.items() if name != "content-type"}
+    form = [Part(name="payload_json", value=call.body.decode())]
+    form += [Part(name=f"files[{number}]", file=one) for number, one in enumerate(files)]
+    return replace(call, body=b"", headers=headers, form=tuple(form))
 
 
 def _id(part: str) -> str:

@@ -23,7 +23,15 @@ from threadline.core.model import (
     InboundMessage,
     Kind,
 )
-from threadline.core.values import dropping_empty, ident, instant, records, said, since_epoch
+from threadline.core.values import (
+    dropping_empty,
+    ident,
+    instant,
+    one_line,
+    records,
+    said,
+    since_epoch,
+)
 from threadline.core.wire import Heard
 
 # Said by somebody: plain, a reply, and the answers of applications to commands.
@@ -96,7 +104,7 @@ def _events(
 ) -> Iterator[InboundMessage | str]:
     channel = ident(data.get("channel_id"))
     if channel is None or not name.startswith("MESSAGE_"):
-        yield name.lower()[:64]
+        yield one_line(name.lower(), 64) or "event"
         return
     above = None if parent is None else eye.ref(parent, Kind.ROOM)
     spot = Spot(eye.ref(channel, _kind(name, data, parent)), above)
@@ -114,7 +122,7 @@ def _events(
         case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
             yield _reaction(eye, data, spot, at, removed=name.endswith("REMOVE"))
         case _:
-            yield name.lower()[:64]
+            yield one_line(name.lower(), 64) or "event"
 
 
 def _kind(name: str, data: dict[str, Any], parent: str | None) -> Kind | None:
@@ -134,7 +142,7 @@ def message_of(eye: Eye, data: dict[str, Any], spot: Spot) -> InboundMessage | s
     """A message object as an entry, or the word by which it is skipped."""
     kind = data.get("type", 0)
     if type(kind) is not int or (kind not in SAID and kind not in MEMBERS):
-        return f"message type {kind}"[:64]
+        return one_line(f"message type {kind}", 64)
     message_id = ident(data.get("id"))
     is_hook = ident(data.get("webhook_id")) is not None
     actor = eye.actor(data.get("author"), data.get("member"), is_hook)

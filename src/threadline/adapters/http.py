@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from hashlib import sha256
 from typing import Any
 
 from threadline.adapters.answers import by_status, retry_after, seconds
 from threadline.core.adapters import Account, Capabilities
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
-from threadline.core.model import ConversationRef, Kind
+from threadline.core.model import Attachment, ConversationRef, Kind
 from threadline.core.values import json_object, one_line
 from threadline.core.wire import (
     ApiCall,
@@ -33,6 +34,7 @@ from threadline.core.wire import (
 
 MAX_ID = 1024
 MAX_ANSWER = 64 * 1024
+MAX_FILE = 1 << 30
 
 
 class Http:
@@ -96,6 +98,24 @@ class Http:
         if 200 <= answer.status < 300:
             return _proof(said.get("message_id"))
         return by_status(answer)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where its callback is."""
+        return (self._account.callback,)
+
+    def file(self, attachment: Attachment) -> ApiCall:
+        """The signed call that asks for a file's bytes."""
+        made = sha256(f"{attachment.id} {attachment.url}".encode("utf-8", "replace"))
+        body = {"type": "file", "attachment": asdict(attachment)}
+        call = self.call("file", body, f"file.{made.hexdigest()[:32]}")
+        return replace(call, most=attachment.size or MAX_FILE)
+
+    def read_file(
+        self, attachment: Attachment, call: ApiCall, answer: ApiResponse
+    ) -> ApiCall | bytes | Refused | Doubt:
+        """The bytes, whatever they are; any other status than 200 says why there are none."""
+        return answer.body if answer.status == 200 else by_status(answer, careful=True)
 
     def challenge(self, words: str) -> ApiCall:
         """The signed call that asks for these words back."""

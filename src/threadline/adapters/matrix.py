@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -28,6 +29,7 @@ from threadline.adapters.matrix_opening import is_person, list_direct, read_dire
 from threadline.adapters.matrix_text import formatted
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
+from threadline.core.files import safe_name
 from threadline.core.matrix import NAME, clean, ident
 from threadline.core.model import Actor, Attachment, ConversationRef
 from threadline.core.values import json_object
@@ -72,6 +74,9 @@ class Matrix:
         return Capabilities(
             max_length=MAX_BYTES,
             unit=Unit.BYTES,
+            attachments=True,
+            uploads=True,
+            max_files=1,
             edits=True,
             history=True,
             idempotent=True,
@@ -102,7 +107,12 @@ class Matrix:
     # What is said.
 
     def render(self, message: OutboundMessage) -> ApiCall:
-        """The call that says one part."""
+        """The call that says one part; of a file, the one that brings it to the homeserver."""
+        if message.attachments:
+            return self._upload(message, message.attachments[0])
+        return self._event(message, {})
+
+    def _event(self, message: OutboundMessage, file: dict[str, Any]) -> ApiCall:
         text = _CONTROL.sub(" ", clean(message.text))
         content: dict[str, Any] = {
             "msgtype": "m.text",
@@ -110,7 +120,11 @@ class Matrix:
             # Says that nobody is pinged, whatever the words: neither @room nor a name in the text.
             "m.mentions": {},
             **_relation(message),
+            **file,
         }
+        if file:
+            # Words beside a file are its caption; without any the body is its name.
+            content["body"] = text or file["filename"]
         html = formatted(text)
         if html is not None:
             dressed = {**content, "format": "org.matrix.custom.html", "formatted_body": html}
@@ -132,12 +146,14 @@ class Matrix:
         """Proof is the event's id. Where the HTML was refused, the plain words are the next call:
         nothing was said yet, so they go under the same transaction id."""
         said = json_object(answer.body)
+        if call.unseen and call.message is not None:
+            return self._uploaded(call.message, said, answer)
         if answer.status == 200:
             event_id = ident(said.get("event_id"))
             if event_id is None:
                 return Doubt(reason="the homeserver took it and named no event.")
             return Sent(message_id=event_id)
-        if answer.status in (400, 413) and said.get("errcode") in _TOO_MUCH:
+        if answer.status in (400, 413) and ident(said.get("errcode")) in _TOO_MUCH:
             content = json_object(call.body)
             if content.pop("formatted_body", None) is not None:
                 content.pop("format", None)
@@ -151,6 +167,35 @@ class Matrix:
                     key=call.key,
                 )
         return refusal(answer)
+
+    def _upload(self, message: OutboundMessage, file: Attachment) -> ApiCall:
+        name = safe_name(file.name, file.type)
+        call = self._api.call(
+            "POST", "upload", below=OLD_MEDIA, query={"filename": name}, route="upload"
+        )
+        return replace(call, key=message.key, message=message, file=file, unseen=True)
+
+    def _uploaded(
+        self, message: OutboundMessage, said: dict[str, Any], answer: ApiResponse
+    ) -> ApiCall | Refused | Doubt:
+        """The event that shows it, once the homeserver has it. Nobody saw anything before."""
+        place = said.get("content_uri")
+        if answer.status != 200:
+            return refusal(answer)
+        if not isinstance(place, str) or not _MXC.fullmatch(place):
+            return Doubt(reason="the homeserver took the file and named no place for it.")
+        file = message.attachments[0]
+        family = file.type.partition("/")[0]
+        kind = family if family in ("image", "audio", "video") else "file"
+        return self._event(
+            message,
+            {
+                "msgtype": f"m.{kind}",
+                "filename": safe_name(file.name, file.type),
+                "url": place,
+                "info": {"mimetype": file.type, "size": file.size},
+            },
+        )
 
     # What was said before, with whom, and files.
 
@@ -173,6 +218,11 @@ class Matrix:
     ) -> ApiCall | ConversationRef | Refused | Doubt:
         """See `core.adapters.Opening`."""
         return read_direct(self._api, self._places, address, call, answer)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The homeserver: it brings what others keep."""
+        return (self._api.base,)
 
     def file(self, attachment: Attachment) -> ApiCall:
         """See `core.adapters.Fetching`. What is no `mxc://` address is asked for as it is, and

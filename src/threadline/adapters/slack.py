@@ -261,6 +261,11 @@ class Slack:
 
     # --- files -----------------------------------------------------------------------------------
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Slack, and the platform we were told."""
+        return (self._api.base, "https://slack.com", "https://*.slack.com")
+
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that brings the bytes, or that asks where they are. The token goes to Slack and
         nowhere else."""

@@ -21,7 +21,7 @@ class Api:
 
     def __init__(self, account: Account) -> None:
         self._credentials = account.credentials
-        self._base = str(account.settings.get("api") or API).rstrip("/")
+        self.base = str(account.settings.get("api") or API).rstrip("/")
 
     def do(
         self, method: str, body: Mapping[str, object], *, key: str = "", token: str = "bot_token"
@@ -30,7 +30,7 @@ class Api:
         raw = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return ApiCall(
             method="POST",
-            url=f"{self._base}/{method}",
+            url=f"{self.base}/{method}",
             body=raw.encode("utf-8", "replace"),
             headers=self._bearer(token) | {"content-type": "application/json; charset=utf-8"},
             route=method,
@@ -43,7 +43,7 @@ class Api:
         """The call that only asks."""
         return ApiCall(
             method="GET",
-            url=f"{self._base}/{method}?{urlencode(asked, errors='replace')}",
+            url=f"{self.base}/{method}?{urlencode(asked, errors='replace')}",
             headers=self._bearer("bot_token"),
             route=method,
             most=most,
@@ -66,7 +66,7 @@ class Api:
     def _is_slacks(self, url: str) -> bool:
         """Whether a link leads to Slack, or to the platform we were told."""
         try:
-            where, ours = urlsplit(url), urlsplit(self._base)
+            where, ours = urlsplit(url), urlsplit(self.base)
             host = where.hostname or ""
         except ValueError:
             return False

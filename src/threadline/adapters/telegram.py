@@ -8,6 +8,8 @@ never came is doubtful for good: nothing is looked up, nothing is repeated.
 from __future__ import annotations
 
 import hmac
+import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -31,6 +33,7 @@ from threadline.core.wire import (
     Doubt,
     Heard,
     OutboundMessage,
+    Part,
     Refused,
     Request,
     Sent,
@@ -38,6 +41,11 @@ from threadline.core.wire import (
 
 SECRET_HEADER = "x-telegram-bot-api-secret-token"
 MAX_TEXT = 4_096
+MAX_CAPTION = 1_024
+MAX_UPLOAD = 50 * 1024 * 1024
+MAX_PHOTO = 10 * 1024 * 1024
+NO_PHOTO = re.compile("PHOTO_INVALID|PHOTO_SAVE|IMAGE_PROCESS|PHOTO_EXT", re.I)
+PHOTOS = frozenset({"image/jpeg", "image/png"})
 CONNECTIONS = 40
 POLL, WEBHOOK = "poll", "webhook"
 GONE = "Telegram has this file no longer, or never gave it to this bot."
@@ -58,6 +66,11 @@ class Telegram:
         return Capabilities(
             max_length=MAX_TEXT,
             unit=Unit.UTF16,
+            attachments=True,
+            uploads=True,
+            max_files=1,
+            max_file=MAX_UPLOAD,
+            max_caption=MAX_CAPTION,
             settle_within=timedelta(0),
             actor=self._account.actor,
         )
@@ -81,27 +94,54 @@ class Telegram:
     # --- what is said ----------------------------------------------------------------------
 
     def render(self, message: OutboundMessage) -> ApiCall:
-        """`sendMessage`, as HTML where the text holds markup. Raises `InvalidConversation`."""
+        """`sendMessage`, as HTML where the text holds markup; a file with the text below it.
+
+        Raises `InvalidConversation`.
+        """
         return self._said(message, html(message.text))
 
-    def _said(self, message: OutboundMessage, marked: str | None) -> ApiCall:
+    def _said(self, message: OutboundMessage, marked: str | None, *, photo: bool = True) -> ApiCall:
         body: dict[str, Any] = Place.of(message.conversation).arguments()
-        body["text"] = message.text if marked is None else marked
+        file = message.attachments[0] if message.attachments else None
+        words = message.text if marked is None else marked
+        body |= {"text" if file is None else "caption": words} if words else {}
         if marked is not None:
             body["parse_mode"] = "HTML"
-        body["link_preview_options"] = {"is_disabled": True}
+        if file is None:
+            body["link_preview_options"] = {"is_disabled": True}
         if message.reply_to is not None and whole(message.reply_to):
             body["reply_parameters"] = {
                 "message_id": int(message.reply_to),
                 "allow_sending_without_reply": True,
             }
+        if file is not None:
+            return self._with(file, body, message, photo and _is_photo(file))
         made = call_of(self._account, "sendMessage", body)
         return replace(made, key=message.key, message=message)
+
+    def _with(self, file: Attachment, body: Json, message: OutboundMessage, photo: bool) -> ApiCall:
+        method, name = ("sendPhoto", "photo") if photo else ("sendDocument", "document")
+        fields = {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in body.items()
+        }
+        return ApiCall(
+            method="POST",
+            url=address(self._account, method),
+            route=method,
+            key=message.key,
+            message=message,
+            form=(
+                *(Part(name=key, value=value) for key, value in fields.items()),
+                Part(name=name, file=file),
+            ),
+        )
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal, doubt; or the call again: as plain text, or to where a group went."""
         said, body = json_object(answer.body), json_object(call.body)
-        if answer.status < 300 and at(said, "ok") is True:
+        body |= {one.name: one.value for one in call.form}
+        if 200 <= answer.status < 300 and at(said, "ok") is True:
             message_id = ident(said, "result", "message_id")
             if not message_id:
                 return Doubt(reason="Telegram took it and named no message.")
@@ -113,6 +153,10 @@ class Telegram:
         if call.message is not None and isinstance(refusal, Refused) and answer.status == 400:
             if "parse_mode" in body and "can't parse entities" in refusal.reason.casefold():
                 return self._said(call.message, None)
+            if call.route == "sendPhoto" and NO_PHOTO.search(refusal.reason):
+                # Telegram draws not every picture; as a document it takes each.
+                marked = html(call.message.text) if "parse_mode" in body else None
+                return self._said(call.message, marked, photo=False)
             if there := self._moved(call.message, said):
                 return there
         return refusal
@@ -135,6 +179,11 @@ class Telegram:
             return ""
 
     # --- files -----------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The Bot API itself."""
+        return (str(self._account.settings.get("api") or API),)
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that says where the file lies for the next hour."""
@@ -232,3 +281,7 @@ class Telegram:
     def listens(self) -> bool:
         """Unless `mode` is webhook."""
         return self._mode != WEBHOOK
+
+
+def _is_photo(file: Attachment) -> bool:
+    return file.type in PHOTOS and (file.size or 0) <= MAX_PHOTO

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from threadline.adapters.twilio_answers import refusal, sent
 from threadline.adapters.twilio_events import WHATSAPP, Places, heard
@@ -41,7 +41,13 @@ VERSION = "2010-04-01"
 PATH = "/v1/webhooks/"
 MAX_TEXT = 1_600
 MAX_FILES = 10
+MAX_SENT = 5 * 1024 * 1024
 MAX_FILE = 32 * 1024 * 1024
+FILE_HOSTS = (
+    "https://*.twilio.com",
+    "https://*.twiliocdn.com",
+    "https://s3-external-1.amazonaws.com",
+)
 PAGE = 200
 SETTLE = timedelta(minutes=3)
 
@@ -62,6 +68,11 @@ class Twilio:
         return Capabilities(
             max_length=MAX_TEXT,
             attachments=True,
+            uploads=bool(self._base()),
+            fetches=True,
+            links=True,
+            max_files=1 if self._places.address.startswith(WHATSAPP) else MAX_FILES,
+            max_file=MAX_SENT,
             history=True,
             settle_within=SETTLE,
             actor=self._account.actor,
@@ -141,6 +152,11 @@ class Twilio:
             )
         return Past(messages=step.ready, older=older)
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The API, and where it sends on to."""
+        return (self._api, *FILE_HOSTS)
+
     def file(self, attachment: Attachment) -> ApiCall:
         """The call for a file, or for the list it is in. Our credentials go to Twilio only."""
         if not attachment.url and "/" in attachment.id:
@@ -153,12 +169,7 @@ class Twilio:
     def read_file(
         self, attachment: Attachment, call: ApiCall, answer: ApiResponse
     ) -> ApiCall | bytes | Refused | Doubt:
-        """The bytes, or the one further call to where they are kept, without our credentials."""
-        if answer.status in (301, 302, 303, 307, 308) and call.route == "file":
-            where = _kept(call.url, answer.headers.get("location", ""))
-            if not where:
-                return Refused(failure=Failure.PERMANENT, reason="the file is not kept safely")
-            return ApiCall(method="GET", url=where, route="file.kept", most=MAX_FILE)
+        """The bytes, or the call for them once the list says where they are."""
         refused = refusal(answer)
         if refused is not None:
             return refused
@@ -245,7 +256,10 @@ class Twilio:
             return found
         ours = self._places.address.startswith(WHATSAPP)
         text = whatsapp_text(message.text) if ours else message.text
-        files = [one.url for one in message.attachments if one.url]
+        # A path is one of ours, which Twilio fetches where it calls us.
+        base = self._base()
+        urls = [one.url for one in message.attachments if one.url]
+        files = [base + one if one.startswith("/") else one for one in urls]
         # WhatsApp takes one file a message; the others are links below the words.
         most = 1 if ours else MAX_FILES
         text = "\n".join(it for it in (text, *files[most:]) if it)
@@ -266,6 +280,11 @@ class Twilio:
         if not given or PATH in given:
             return given
         return f"{given}{PATH}twilio/{self._account.installation}"
+
+    def _base(self) -> str:
+        """Where Twilio finds this server; empty where it was not told."""
+        given = str(self._account.settings.get("public_url") or "").strip()
+        return given.partition(PATH)[0].rstrip("/")
 
     def _sid(self) -> str:
         return quote(self._places.account_sid, safe="")
@@ -321,12 +340,3 @@ class Twilio:
         return ApiCall(
             method=method, url=self._url(place), body=body, headers=headers, route=route, key=key
         )
-
-
-def _kept(url: str, location: str) -> str:
-    """Where a file is sent from, as safely as it was asked for; empty where it is not."""
-    try:
-        where = urljoin(url, location)
-        return where if location and urlsplit(where).scheme == urlsplit(url).scheme else ""
-    except ValueError:
-        return ""

@@ -12,11 +12,14 @@ from threadline.adapters.answers import code_of
 from threadline.adapters.twilio_answers import GONE, failed
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, Attachment, ConversationRef, InboundMessage, Kind
+from threadline.core.values import clean, ident
 from threadline.core.wire import Heard, Receipt
 
 WHATSAPP = "whatsapp:"
 THERE = ("accepted", "queued", "sending", "sent", "delivered", "read", "partially_delivered")
 FILES = 10
+MAX_NAME, MAX_URL = 200, 2_000
+IDS = ("From", "To", "MessageSid", "OriginalRepliedMessageSid", "key")
 _WRITTEN = re.compile(r"[\s()./-]+")
 _PHONE = re.compile(r"\+[0-9]{5,20}")
 _USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
@@ -63,6 +66,11 @@ def heard(fields: Mapping[str, str], places: Places) -> Heard:
     ours = fields.get("From" if status else "To", "")
     if (fields.get("AccountSid"), ours) != (places.account_sid, places.address):
         return Heard(foreign=1) if "AccountSid" in fields else Heard(skipped=("no account",))
+    for name in IDS:
+        # A sign of an id that no store may hold is not replaced: it would be another's id.
+        if fields.get(name) and ident(fields[name]) is None:
+            return Heard(skipped=(f"{name} that is no id",))
+    fields = {name: clean(value) for name, value in fields.items()}
     try:
         if status:
             return _status(fields, status, places)
@@ -104,7 +112,7 @@ def _message(fields: Mapping[str, str], places: Places) -> InboundMessage:
             facts[name] = fields[field][:1000]
     return InboundMessage(
         conversation=ref,
-        actor=Actor(sender, fields.get("ProfileName", "")),
+        actor=Actor(sender, fields.get("ProfileName", "")[:MAX_NAME]),
         text=text,
         message_id=message_id,
         reply_to=fields.get("OriginalRepliedMessageSid") or None,
@@ -133,8 +141,8 @@ def _files(fields: Mapping[str, str]) -> tuple[Attachment, ...]:
     found = []
     for at in range(min(max(count, 0), FILES)):
         url = fields.get(f"MediaUrl{at}", "")
-        if url:
-            kind = fields.get(f"MediaContentType{at}", "")
+        if 0 < len(url) <= MAX_URL:
+            kind = fields.get(f"MediaContentType{at}", "")[:MAX_NAME]
             found.append(Attachment(id=_last(url), type=kind, url=url))
     return tuple(found)
 

@@ -23,6 +23,7 @@ from threadline.adapters.whatsapp_text import whatsapp_text
 from threadline.adapters.whatsapp_words import word
 from threadline.core.adapters import Account, Ask, Capabilities, Identity
 from threadline.core.deliveries import Failure
+from threadline.core.files import is_ours
 from threadline.core.model import Actor, Attachment, ConversationRef
 from threadline.core.values import json_object
 from threadline.core.wire import (
@@ -31,6 +32,7 @@ from threadline.core.wire import (
     Doubt,
     Heard,
     OutboundMessage,
+    Part,
     Refused,
     Reply,
     Request,
@@ -60,6 +62,11 @@ class WhatsApp:
         return Capabilities(
             max_length=MAX_TEXT,
             attachments=True,
+            uploads=True,
+            links=True,
+            max_files=1,
+            max_file=MAX_FILE,
+            max_caption=MAX_CAPTION,
             edits=False,
             settle_within=SETTLE,
             actor=self._account.actor,
@@ -95,7 +102,9 @@ class WhatsApp:
 
     def render(self, message: OutboundMessage) -> ApiCall:
         """The call that says it: as a template where its metadata names one, as a file with words
-        below it, else as text."""
+        below it, else as text. A file of ours is brought to Meta first."""
+        if any(is_ours(one) for one in message.attachments):
+            return self._upload(message, message.attachments[0])
         body = {
             "messaging_product": "whatsapp",
             **recipient(message.conversation),
@@ -109,8 +118,42 @@ class WhatsApp:
 
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """Proof, a refusal by Meta's code, or doubt, which a status settles."""
+        if call.unseen and call.message is not None:
+            return self._uploaded(call.message, answer)
         to = call.message.conversation.conversation_id if call.message is not None else ""
         return sent(answer, self._places, to)
+
+    def _upload(self, message: OutboundMessage, file: Attachment) -> ApiCall:
+        call = self._call("POST", f"{quote(self._account.account_id)}/media")
+        return replace(
+            call,
+            key=message.key,
+            message=message,
+            unseen=True,
+            form=(
+                Part(name="messaging_product", value="whatsapp"),
+                Part(name="type", value=file.type),
+                Part(name="file", file=file),
+            ),
+        )
+
+    def _uploaded(self, message: OutboundMessage, answer: ApiResponse) -> ApiCall | Refused | Doubt:
+        """The message with it, once Meta has it. Nobody saw anything before."""
+        said = json_object(answer.body)
+        refused = refusal(said, answer)
+        if refused is not None:
+            return refused
+        media = word(said.get("id"))
+        if not media:
+            return Doubt(reason="Meta took the file and named no id for it.")
+        [file] = message.attachments
+        call = self.render(replace(message, attachments=(replace(file, id=media),)))
+        return replace(call, message=message)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The Graph API, and where Meta keeps files."""
+        return (self._api, *(f"https://*{one}" for one in FILE_HOSTS))
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that asks where the bytes of a file are; the address holds for minutes."""
@@ -241,7 +284,10 @@ def _content(message: OutboundMessage) -> dict[str, Any]:
     text = whatsapp_text(message.text)
     if len(message.attachments) == 1 and len(text) <= MAX_CAPTION:
         kind, media = _media(message.attachments[0], text)
-        # A sound has no words below it.
+        # A sound has no words below it: one with an address is a link, one of ours a document.
+        if kind == "audio" and text and "id" in media:
+            name = message.attachments[0].name or "audio"
+            kind, media = "document", {**media, "caption": text, "filename": name}
         if kind != "audio" or not text:
             return {"type": kind, kind: media}
     links = [one.url for one in message.attachments if one.url]
@@ -256,7 +302,7 @@ def _media(file: Attachment, text: str) -> tuple[str, dict[str, Any]]:
     if family == "image" and form in ("jpeg", "png"):
         kind = "image"
     body: dict[str, Any] = {"link": file.url} if file.url else {"id": file.id}
-    if text:
+    if text and kind != "audio":
         body["caption"] = text
     if kind == "document" and file.name:
         body["filename"] = file.name

@@ -13,13 +13,14 @@ from typing import Any
 
 from threadline.adapters.whatsapp_answers import failed
 from threadline.adapters.whatsapp_places import Places
-from threadline.adapters.whatsapp_words import thing, things, word, words_of
+from threadline.adapters.whatsapp_words import key, thing, things, word, words_of
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
 from threadline.core.values import json_object
 from threadline.core.wire import Heard, Receipt
 
 SYSTEM = Actor("whatsapp", "WhatsApp", is_bot=True)
+MAX_NAME = 200
 MOVES = ("user_changed_number", "user_changed_user_id", "customer_changed_number")
 THERE = ("sent", "delivered", "read", "played")
 
@@ -100,14 +101,14 @@ def _said(
 ) -> InboundMessage:
     """What a person said, changed, took back or reacted with."""
     contact = _contact_of(message, contacts)
-    phone = word(message.get("from")) or word(contact.get("wa_id"))
-    user = word(message.get("from_user_id")) or word(contact.get("user_id"))
+    phone = key(message.get("from")) or key(contact.get("wa_id"))
+    user = key(message.get("from_user_id")) or key(contact.get("user_id"))
     profile = thing(contact.get("profile"))
-    name = word(profile.get("name")) or word(profile.get("username"))
+    name = (word(profile.get("name")) or word(profile.get("username")))[:MAX_NAME]
     direct, same_as = places.person(user, phone)
     actor = Actor(direct.conversation_id, name)
     ref = direct
-    if group := word(message.get("group_id")):
+    if group := key(message.get("group_id")):
         ref, same_as = places.ref(group, Kind.ROOM), ()
     facts = {"phone": phone} if phone and phone != actor.id else {}
     return _entry(message, ref, actor, facts, same_as=same_as)
@@ -123,7 +124,7 @@ def _entry(
     direction: Direction = Direction.INBOUND,
 ) -> InboundMessage:
     """One message of either side, whatever it does."""
-    if not word(message.get("id")):
+    if not key(message.get("id")):
         raise InvalidConversation("it has no id, and would be heard anew each time it comes.")
     kind = word(message.get("type"))
     more: dict[str, Any] = {}
@@ -131,16 +132,16 @@ def _entry(
     said = message
     match kind:
         case "edit":
-            more = {"event": Event.EDIT, "revises": word(body.get("original_message_id")) or None}
+            more = {"event": Event.EDIT, "revises": key(body.get("original_message_id")) or None}
             said = thing(body.get("message"))
         case "revoke":
             more = {
                 "event": Event.DELETE,
-                "revises": word(body.get("original_message_id")) or None,
+                "revises": key(body.get("original_message_id")) or None,
                 "signed": True,
             }
         case "reaction":
-            more = {"event": Event.REACTION, "revises": word(body.get("message_id")) or None}
+            more = {"event": Event.REACTION, "revises": key(body.get("message_id")) or None}
     if more and more["revises"] is None:
         raise InvalidConversation("it says not what it is about.")
     context = thing(message.get("context"))
@@ -158,9 +159,9 @@ def _entry(
     return InboundMessage(
         conversation=ref,
         actor=actor,
-        message_id=word(message.get("id")),
+        message_id=key(message.get("id")),
         direction=direction,
-        reply_to=word(context.get("id")) or None if "event" not in more else None,
+        reply_to=key(context.get("id")) or None if "event" not in more else None,
         sent_at=sent_at(message.get("timestamp")),
         same_as=same_as,
         metadata=facts,
@@ -170,11 +171,9 @@ def _entry(
 
 def _contact_of(message: Mapping[str, Any], contacts: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Who the sender is: the contact that names it, else the only one, if it names nobody else."""
-    phone, user = word(message.get("from")), word(message.get("from_user_id"))
+    phone, user = key(message.get("from")), key(message.get("from_user_id"))
     for one in contacts:
-        if (user and word(one.get("user_id")) == user) or (
-            phone and word(one.get("wa_id")) == phone
-        ):
+        if (user and key(one.get("user_id")) == user) or (phone and key(one.get("wa_id")) == phone):
             return one
     if len(contacts) == 1 and not phone and not user:
         return contacts[0]
@@ -186,11 +185,11 @@ def _moved(message: Mapping[str, Any], places: Places) -> InboundMessage | None:
     system = thing(message.get("system"))
     if word(system.get("type")) not in MOVES:
         return None
-    phone = word(system.get("wa_id")) or word(system.get("new_wa_id"))
-    user = word(system.get("user_id"))
-    before = word(system.get("previous_user_id"))
-    old = word(system.get("customer")) or word(message.get("from"))
-    if not word(message.get("id")) or not (phone or user):
+    phone = key(system.get("wa_id")) or key(system.get("new_wa_id"))
+    user = key(system.get("user_id"))
+    before = key(system.get("previous_user_id"))
+    old = key(system.get("customer")) or key(message.get("from"))
+    if not key(message.get("id")) or not (phone or user):
         return None
     ref, others = places.person(user, phone)
     older = [places.ref(one) for one in (before, old) if one and one not in (user, phone)]
@@ -199,7 +198,7 @@ def _moved(message: Mapping[str, Any], places: Places) -> InboundMessage | None:
         actor=SYSTEM,
         event=Event.NOTICE,
         text=word(system.get("body")) or "This person has a new number or user id.",
-        message_id=word(message.get("id")) or None,
+        message_id=key(message.get("id")) or None,
         sent_at=sent_at(message.get("timestamp")),
         same_as=(*older, *others),
     )
@@ -209,7 +208,7 @@ def _take_statuses(value: Mapping[str, Any], places: Places, found: _Found) -> N
     contacts = things(value.get("contacts"))
     for status in things(value.get("statuses")):
         word_of_it = word(status.get("status"))
-        message_id = word(status.get("id"))
+        message_id = key(status.get("id"))
         refs = list(_receivers(status, contacts, places))
         if not message_id or not refs or word_of_it not in (*THERE, "failed"):
             found.skip(f"status {word_of_it or 'unknown'}")
@@ -221,7 +220,7 @@ def _take_statuses(value: Mapping[str, Any], places: Places, found: _Found) -> N
                 Receipt(
                     conversation=ref,
                     message_id=message_id,
-                    token=word(status.get("biz_opaque_callback_data")) or None,
+                    token=key(status.get("biz_opaque_callback_data")) or None,
                     refused=failed(first) if word_of_it == "failed" else None,
                 )
             )
@@ -231,13 +230,13 @@ def _receivers(
     status: Mapping[str, Any], contacts: list[Mapping[str, Any]], places: Places
 ) -> Iterator[ConversationRef]:
     """Every address the status gives: it may be told by one that we never wrote to."""
-    recipient = word(status.get("recipient_id"))
+    recipient = key(status.get("recipient_id"))
     if word(status.get("recipient_type")) == "group":
         names = [recipient]
     else:
-        names = [recipient, word(status.get("recipient_user_id"))]
+        names = [recipient, key(status.get("recipient_user_id"))]
         if len(contacts) == 1:
-            names += [word(contacts[0].get("user_id")), word(contacts[0].get("wa_id"))]
+            names += [key(contacts[0].get("user_id")), key(contacts[0].get("wa_id"))]
     for name in dict.fromkeys(names):
         if name:
             try:
@@ -249,10 +248,10 @@ def _receivers(
 def _take_echoes(value: Mapping[str, Any], places: Places, myself: Actor, found: _Found) -> None:
     """What the business said with its phone, beside the API."""
     for message in things(value.get("message_echoes")):
-        user, phone = word(message.get("to_user_id")), word(message.get("to"))
+        user, phone = key(message.get("to_user_id")), key(message.get("to"))
         try:
-            ref, same_as = places.person(user or word(message.get("group_id")), phone)
-            if group := word(message.get("group_id")):
+            ref, same_as = places.person(user or key(message.get("group_id")), phone)
+            if group := key(message.get("group_id")):
                 ref, same_as = places.ref(group, Kind.ROOM), ()
             found.messages.append(
                 _entry(message, ref, myself, {}, same_as=same_as, direction=Direction.OUTBOUND)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline.core.model import Attachment
+from threadline.core.values import clean, ident
 
 FILES = ("image", "video", "audio", "document", "sticker", "voice")
 CONTACTS = 20
@@ -27,8 +28,13 @@ class Words:
 
 
 def word(value: object) -> str:
-    """A string that says something, else an empty one."""
-    return value if isinstance(value, str) and value.strip() else ""
+    """A string that says something, as it may be stored, else an empty one."""
+    return clean(value) if isinstance(value, str) and value.strip() else ""
+
+
+def key(value: object) -> str:
+    """A string that is an id, byte for byte, else an empty one."""
+    return (ident(value) or "") if isinstance(value, str) else ""
 
 
 def thing(value: object) -> Mapping[str, Any]:
@@ -132,7 +138,7 @@ def _unsupported(message: Mapping[str, Any], body: Mapping[str, Any]) -> Words:
 
 
 def _fact(name: str, value: object) -> dict[str, Any]:
-    return {name: value[:1000]} if isinstance(value, str) and value else {}
+    return {name: clean(value)[:1000]} if isinstance(value, str) and value else {}
 
 
 def _plain(text: str) -> str:

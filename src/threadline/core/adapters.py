@@ -48,11 +48,21 @@ class Capabilities:
     is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
     room's record goes to the thread it opens, whose address is that record's id below the room.
     `actor` is who speaks on the platform.
+
+    With `attachments` it takes files: `uploads` are bytes of ours, which it `fetches` itself where
+    it takes no bytes; `links` are public addresses. Of those it takes `max_files` a message, each
+    of `max_file` bytes, 0 being no bound of its own; the words beside them have `max_caption`.
     """
 
     max_length: int = DEFAULT_LENGTH
     unit: Unit = Unit.CHARACTERS
     attachments: bool = False
+    uploads: bool = False
+    fetches: bool = False
+    links: bool = False
+    max_files: int = 0
+    max_file: int = 0
+    max_caption: int = 0
     edits: bool = False
     history: bool = False
     child_conversations: bool = False
@@ -226,7 +236,15 @@ class Opening(Protocol):
 
 @runtime_checkable
 class Fetching(Protocol):
-    """An adapter whose files are fetched with its credentials."""
+    """An adapter whose files are fetched with its credentials.
+
+    What it asks for is asked for at its `hosts` only, and so is whatever an answer leads on to.
+    """
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where its files may be: origins such as `https://api.example.org`, or `https://*.` and a
+        name for every name below it."""
 
     def file(self, attachment: Attachment) -> ApiCall:
         """The call that brings the bytes, or the first of several."""
@@ -314,6 +332,9 @@ class Channels(Protocol):
 
     def transport(self, provider: str) -> Transport:
         """What performs this provider's calls."""
+
+    def files(self, seconds: float) -> Transport:
+        """What fetches files, each within so many seconds."""
 
     async def close(self) -> None:
         """Hang up."""

@@ -36,6 +36,7 @@ from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.seating import heir
+from threadline.core.uploads import lent
 from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, OutboundMessage, Refused, Sent
 
 Unsealed = Callable[[Draft, Registration], Account]
@@ -123,7 +124,7 @@ def begin(
                 head = replace(pacing.stepped(head, head.state, now, NO_ADAPTER), reason=NO_ADAPTER)
                 save(draft, head, now)
             return _rest(draft, conversation.id, head, now + pace.no_adapter, now)
-        call = _rendered(adapter, message_of(draft, conversation, head))
+        call = _rendered(adapter, lent(draft, message_of(draft, conversation, head), can, now))
         if isinstance(call, str):
             failed = pacing.ended(head, DeliveryState.FAILED, now, call, Failure.UNSUPPORTED)
             give_up(draft, conversation, failed, now, limits)
@@ -307,6 +308,13 @@ def _leased(
     lane = replace(lane, owner=owner, ticket=ticket, fence=lane.fence + 1, due_at=now + pace.lease)
     draft.put(LANE, conversation, lane)
     return lane.fence
+
+
+def told(call: ApiCall, outcome: Sent | Refused | Doubt) -> Sent | Refused | Doubt:
+    """What an outcome means: where nobody could have seen anything, there is nothing to doubt."""
+    if call.unseen and isinstance(outcome, Doubt):
+        return Refused(failure=Failure.TRANSIENT, reason=outcome.reason)
+    return outcome
 
 
 def under_way(draft: Draft, attempt: Attempt) -> Delivery | None:

@@ -71,6 +71,40 @@ class TooLarge(ThreadlineError):
     status = 413
 
 
+class FileGone(ThreadlineError):
+    """The file is not there any more."""
+
+    status = 410
+
+
+class FileTooLarge(TooLarge):
+    """The file is larger than allowed."""
+
+
+class FileForbidden(ThreadlineError):
+    """The platform does not give this file to this account."""
+
+    status = 403
+
+
+class FileUnreachable(ThreadlineError):
+    """The file cannot be fetched at the moment; try again later."""
+
+    status = 502
+
+
+class FileNotCarried(ThreadlineError):
+    """The file cannot be sent there."""
+
+    status = 422
+
+
+class FilesFull(ThreadlineError):
+    """There is no room for another file."""
+
+    status = 507
+
+
 class NotFound(ThreadlineError):
     """There is no such thing, or it is not yours to know."""
 

@@ -21,6 +21,7 @@ from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.errors import ThreadlineError
+from threadline.core.files import Upload
 from threadline.core.guests import Link, Visitor
 from threadline.core.listening import Listening
 from threadline.core.model import (
@@ -80,6 +81,7 @@ RECEIPT: Noun[tuple[int, bytes], Receipt] = Noun("receipts")
 ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
 LISTENER: Noun[tuple[str, str, str], Listening] = Noun("listeners")
 PUSH: Noun[int, PushTarget] = Noun("push")
+FILE: Noun[int, Upload] = Noun("files")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +132,9 @@ GUESTS_OF_LINK: Query[tuple[int]] = Query("guests.of_link")
 GUESTS_OF_ENDED: Query[tuple[int]] = Query("guests.of_ended")
 ENDED_LOGINS: Query[tuple[bytes]] = Query("logins.ended")
 PUSHED: Query[PushTarget] = Query("push.active", PUSH)
+FILES: Query[Upload] = Query("files.page", FILE)
+FILES_OWNED: Query[tuple[int]] = Query("files.owned")
+FILES_SAID: Query[Upload] = Query("files.of_kind", FILE)
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 META: Query[tuple[str, str]] = Query("meta.load")

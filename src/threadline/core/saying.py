@@ -7,6 +7,7 @@ conversation.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from threadline.core.ids import public
 from threadline.core.lanes import enter, registration_of
 from threadline.core.model import (
     Actor,
+    Attachment,
     Conversation,
     ConversationRef,
     Direction,
@@ -26,12 +28,13 @@ from threadline.core.model import (
     Session,
 )
 from threadline.core.ports import DELIVERY, INTENT
-from threadline.core.publishing import digest_of
+from threadline.core.publishing import digest_of, numbers_of
 from threadline.core.recording import Door, take
 from threadline.core.rules import admission, delivery, pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.rules.splitting import Clusters, cuts
+from threadline.core.uploads import carried, named, own, said
 
 MAX_PARTS = 100
 
@@ -51,10 +54,12 @@ def say(
     limits: Limits,
     pace: Pace,
     clusters: Clusters,
+    copies: Mapping[str, Attachment] | None = None,
 ) -> Delivery:
     """Write one intent under its key, which is one for the conversation that was `asked` for.
 
-    Raises `NoAdapter` where nobody could carry it out.
+    `copies` are the files that stand for references among the words' attachments. Raises
+    `NoAdapter` where nobody could carry it out, `FileNotCarried`, and what `core.uploads.own` does.
     """
     ref = conversation.ref
     local = ref.provider in delivery.LOCAL
@@ -78,14 +83,28 @@ def say(
         reply_to=None if replied is None else replied[1],
         origin=origin,
     )
+    # Refused before anything is written: what cannot be carried is the caller's to change.
+    files = tuple((copies or {}).get(one.id, one) for one in words.attachments)
+    uploads = own(draft, files, numbers_of(session), ref.scope_id)
+    carried(ref.provider, there, files, uploads)
+    spoken = replace(words, attachments=named(files, uploads))
     about = replace(conversation.about, deliveries=made.id)
     conversation = replace(conversation, about=about)
     draft.save(conversation)
     if there is None:
-        made = _said_here(draft, conversation, session, made, words, now, limits)
+        made = _said_here(draft, conversation, session, made, spoken, now, limits)
         draft.put(DELIVERY, (made.conversation, made.id), made)
     else:
-        made = _written(draft, there, made, words, now, limits, pace, clusters)
+        made = _written(draft, there, made, spoken, now, limits, pace, clusters)
+    if made.state is not DeliveryState.FAILED:
+        said(
+            draft,
+            uploads,
+            made.conversation,
+            delivery=made.id,
+            sequence=made.sequence,
+            local=there is None,
+        )
     if key is not None:
         intent = Intent(
             digest=digest_of(draft, asked, words),
@@ -171,12 +190,14 @@ def _written(
     )
     made = pacing.stepped(made, DeliveryState.PENDING, now, f"written down, by {made.right}")
     reason = ""
-    if checked.attachments and not can.attachments:
-        reason = f"{there.provider} takes no attachments here."
-    elif len(checked.text) > can.max_length * MAX_PARTS:
+    # Words beside a file are shorter on some platforms; what does not fit there follows behind.
+    most = can.max_length
+    if checked.attachments and can.max_caption:
+        most = min(most, can.max_caption)
+    if len(checked.text) > most * MAX_PARTS:
         reason = f"the text would be over {MAX_PARTS} messages long."
     else:
-        made = replace(made, cuts=cuts(checked.text, can.max_length, can.unit, clusters))
+        made = replace(made, cuts=cuts(checked.text, most, can.unit, clusters))
         if made.parts > MAX_PARTS:
             reason = f"the text would be {made.parts} messages long, {MAX_PARTS} are allowed."
     if reason:

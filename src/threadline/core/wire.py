@@ -58,6 +58,15 @@ class OutboundMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A field of a form: a value, or a file of ours whose bytes go there."""
+
+    name: str
+    value: str = field(default="", repr=False)
+    file: Attachment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCall:
     """One call towards a provider, as data.
 
@@ -66,6 +75,9 @@ class ApiCall:
     hold credentials: none of them is ever shown. An answer longer than `most` bytes is no answer.
     `message` never leaves: it is what the call says, for a dialect that may have to say it in other
     words.
+
+    In place of a body a call may have a `form`, or the bytes of a `file` of ours; those are put in
+    just before it leaves. One that is `unseen` shows nobody anything, so a repeat does no harm.
     """
 
     method: str
@@ -77,6 +89,9 @@ class ApiCall:
     key: str = ""
     secret: str = field(default="", repr=False)
     message: OutboundMessage | None = field(default=None, repr=False)
+    form: tuple[Part, ...] = field(default=(), repr=False)
+    file: Attachment | None = None
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +164,10 @@ class Unsent(Exception):
 
 class Lost(Exception):
     """The call left and no answer came: it may have been said."""
+
+
+class Overlong(Lost):
+    """The answer is longer than the call allows."""
 
 
 class Bucket(Word):

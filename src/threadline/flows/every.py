@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from threadline.core.adapters import Channels
+from threadline.core.files import Bounds, Cabinet
 from threadline.core.outside import Outside
 from threadline.core.ports import Store
 from threadline.core.rules.limits import Limits
@@ -16,6 +17,7 @@ from threadline.flows.census import Census
 from threadline.flows.context import Context
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
+from threadline.flows.files import Files
 from threadline.flows.guests import Guests
 from threadline.flows.hearing import Hearing
 from threadline.flows.histories import Histories
@@ -35,6 +37,7 @@ from threadline.flows.sessions import Sessions
 from threadline.flows.speakers import Speakers
 from threadline.flows.tokens import Tokens
 from threadline.flows.upkeep import Upkeep
+from threadline.flows.uploads import Uploads
 from threadline.flows.watching import Watching
 from threadline.flows.webhooks import Webhooks
 
@@ -52,6 +55,9 @@ class Flows:
         outside: Outside,
         *,
         channels: Channels | None = None,
+        cabinet: Cabinet | None = None,
+        given: Cabinet | None = None,
+        bounds: Bounds | None = None,
         pace: Pace = PACE,
         node: str = "",
     ) -> None:
@@ -60,6 +66,9 @@ class Flows:
             "limits": limits,
             "outside": outside,
             "channels": channels,
+            "cabinet": cabinet,
+            "given": given,
+            "bounds": bounds,
             "pace": pace,
             "node": node,
         }
@@ -70,6 +79,8 @@ class Flows:
         self.context = Context(store, limits)
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits, pace, channels)
+        self.files = Files(store, channels, cabinet, bounds, given=given)
+        self.uploads = Uploads(store, self.files, given)
         self.hydration = Hydration(store, limits)
         self.guests = Guests(store, self.hydration, limits)
         self.importing = Importing(self.hydration, limits)
@@ -77,8 +88,10 @@ class Flows:
         self.links = Links(store, limits)
         self.logins = Logins(store)
         self.members = Members(store, limits)
-        self.outbound = Outbound(store, self.deliveries, limits, pace)
-        self.outbox = Outbox(store, limits, channels=channels, owner=node, pace=pace)
+        self.outbound = Outbound(store, self.deliveries, limits, pace, uploads=self.uploads)
+        self.outbox = Outbox(
+            store, limits, channels=channels, owner=node, pace=pace, uploads=self.uploads
+        )
         self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)
@@ -90,7 +103,9 @@ class Flows:
         self.histories = Histories(store, self.hydration, self.hearing, channels, limits)
         self.listeners = Listeners(store, self.hearing, self.histories, channels, owner=node)
         self.webhooks = Webhooks(store, self.hearing, channels)
-        self.upkeep = Upkeep(store, self.hydration, self.outbound, limits)
+        self.upkeep = Upkeep(
+            store, self.hydration, self.outbound, limits, files=self.files, uploads=self.uploads
+        )
 
     def over(self, store: Store) -> Flows:
         """The same flows over another store, such as this one seen through a request's key."""

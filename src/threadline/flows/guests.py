@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -50,6 +50,8 @@ from threadline.flows.replay import PATIENCE
 from threadline.flows.tokens import BYTES, MAX_NAME, Bearer
 from threadline.flows.visiting import SPOKEN, Leave, Place, ReadRoom, Revoked, Say
 from threadline.flows.watching import Reset
+
+MAX_FILES = 10
 
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -275,16 +277,20 @@ class Guests:
         *,
         client_id: str,
         reply_to: int | str | None = None,
+        files: Sequence[str] = (),
         caller: Caller,
     ) -> Taken:
         """Say something in the guest's room; the same `client_id` again is the same message.
 
-        `reply_to` is a sequence or a message id. Held, as everybody's words, while a gated import
-        is under way. Raises `Revoked`, `InvalidInput`, `TooLarge`, `NotFound`, `Unauthorized`.
+        `reply_to` is a sequence or a message id, `files` are ids of
+        `uploads.give`. Held, as everybody's words, while a gated import is under way. Raises
+        `Revoked`, `InvalidInput`, `Conflict`, `TooLarge`, `NotFound`, `Unauthorized`.
         """
         guest = _guest(caller)
-        if not text.strip():
+        if not text.strip() and not files:
             raise InvalidInput("there is nothing to say.", field="text")
+        if len(files) > MAX_FILES:
+            raise InvalidInput(f"{MAX_FILES} files at once.", field="files")
         if len(text.encode("utf-8", "replace")) > self._limits.guest_text_bytes:
             raise TooLarge(
                 f"a guest says at most {self._limits.guest_text_bytes} bytes at once.",
@@ -300,6 +306,7 @@ class Guests:
             text=text,
             client_id=client_id,
             reply_to=reply_to,
+            files=tuple(files),
             limits=self._limits,
         )
         taken = await self._store.run(story)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,6 +56,7 @@ from threadline.flows.deliveries import EPOCH, Deliveries
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import found, member_of, taking, where_of
 from threadline.flows.statuses import DeliveryStatus, status_of
+from threadline.flows.uploads import RecordFile, Uploads, reference
 
 KEPT = timedelta(days=30)
 SWEEP = 1_000
@@ -81,6 +82,7 @@ class Publish(Story[DeliveryStatus]):
     words: Words
     key: str | None = None
     generation: int | None = None
+    copies: Mapping[str, Attachment] = field(default_factory=dict)
     limits: Limits = LIMITS
     pace: Pace = PACE
 
@@ -126,6 +128,7 @@ class Publish(Story[DeliveryStatus]):
             limits=self.limits,
             pace=self.pace,
             clusters=clusters,
+            copies=self.copies,
         )
         return draft.changes, status_of(sent, place, session.name)
 
@@ -189,6 +192,7 @@ class Tell(Story[DeliveryStatus]):
     caller: Caller
     words: Words
     key: str | None = None
+    copies: Mapping[str, Attachment] = field(default_factory=dict)
     limits: Limits = LIMITS
 
     @property
@@ -241,6 +245,7 @@ class Tell(Story[DeliveryStatus]):
             limits=self.limits,
             pace=PACE,
             clusters=clusters,
+            copies=self.copies,
         )
         return draft.changes, status_of(sent, conversation, session.name)
 
@@ -266,8 +271,15 @@ class Outbound:
     """What sessions say, and what became of it."""
 
     def __init__(
-        self, store: Store, deliveries: Deliveries, limits: Limits = LIMITS, pace: Pace = PACE
+        self,
+        store: Store,
+        deliveries: Deliveries,
+        limits: Limits = LIMITS,
+        pace: Pace = PACE,
+        *,
+        uploads: Uploads | None = None,
     ) -> None:
+        self._uploads = uploads
         self._store = store
         self._deliveries = deliveries
         self._limits = limits
@@ -284,7 +296,7 @@ class Outbound:
         about: tuple[str, int] | None = None,
         generation: int | None = None,
         explicit_target: str | None = None,
-        attachments: Sequence[Attachment] = (),
+        attachments: Sequence[Attachment | RecordFile] = (),
         metadata: Mapping[str, Any] | None = None,
         caller: Caller = CONTROLLER,
     ) -> DeliveryStatus:
@@ -293,12 +305,15 @@ class Outbound:
         `key` makes it safe to ask again: the same key and words give the same delivery. `reply_to`
         is a sequence or a message id of this conversation, `about` the conversation and sequence
         of a record elsewhere, `generation` the binding's that the words were made under.
+        `attachments` are files that were given to `uploads` before, or `RecordFile`s, which are
+        said once more.
 
         Raises `NotFound` and `Unauthorized` (no right to speak), `BindingMismatch`,
-        `IdempotencyConflict`, `NoAdapter`, `InvalidInput`, `TooLarge`.
+        `IdempotencyConflict`, `NoAdapter`, `FileNotCarried`, `InvalidInput`, `TooLarge`.
         """
         authority.may_say(caller, session, "publish")
         words = self._words(text, reply_to, about, explicit_target, attachments, metadata)
+        copies = await self._copies(attachments, session, caller)
         return await self._store.run(
             Publish(
                 where=where_of(where),
@@ -308,6 +323,7 @@ class Outbound:
                 words=words,
                 key=checked_key(key),
                 generation=generation,
+                copies=copies,
                 limits=self._limits,
                 pace=self._pace,
             )
@@ -322,7 +338,7 @@ class Outbound:
         key: str | None = None,
         reply_to: int | str | None = None,
         about: tuple[str, int] | None = None,
-        attachments: Sequence[Attachment] = (),
+        attachments: Sequence[Attachment | RecordFile] = (),
         metadata: Mapping[str, Any] | None = None,
         caller: Caller = CONTROLLER,
     ) -> DeliveryStatus:
@@ -333,6 +349,7 @@ class Outbound:
         authority.may_say(caller, session, "send")
         authority.unbound(caller)
         words = self._words(text, reply_to, about, None, attachments, metadata)
+        copies = await self._copies(attachments, session, caller)
         return await self._store.run(
             Tell(
                 session=session,
@@ -341,6 +358,7 @@ class Outbound:
                 caller=caller,
                 words=words,
                 key=checked_key(key),
+                copies=copies,
                 limits=self._limits,
             )
         )
@@ -371,7 +389,7 @@ class Outbound:
         reply_to: int | str | None,
         about: tuple[str, int] | None,
         explicit_target: str | None,
-        attachments: Sequence[Attachment],
+        attachments: Sequence[Attachment | RecordFile],
         metadata: Mapping[str, Any] | None,
     ) -> Words:
         delivery.check_words(text, len(attachments))
@@ -382,12 +400,26 @@ class Outbound:
             reply_to=reply_to,
             about=about,
             explicit_target=explicit_target,
-            attachments=tuple(attachments),
+            attachments=tuple(
+                reference(one) if isinstance(one, RecordFile) else one for one in attachments
+            ),
             metadata=admission.metadata(metadata or {}, self._limits),
         )
 
+    async def _copies(
+        self, attachments: Sequence[Attachment | RecordFile], session: str, caller: Caller
+    ) -> Mapping[str, Attachment]:
+        """The files of records that are to be said once more, taken in."""
+        found: dict[str, Attachment] = {}
+        for one in attachments:
+            if isinstance(one, RecordFile):
+                assert self._uploads is not None
+                copied = await self._uploads.copy(one, session=session, caller=caller)
+                found[reference(one).id] = copied.attachment
+        return found
+
     async def forget_keys(self) -> int:
-        """Drop keys older than 30 days; answers how many. Part of upkeep."""
+        """Drop keys older than 30 days; answers how many. RecordFile of upkeep."""
         forgotten = 0
         while dropped := await self._store.run(ForgetKeys()):
             forgotten += dropped

@@ -16,15 +16,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from threadline.core.adapters import Channels
-from threadline.core.attempts import Attempt, Rest, begin, doubt, refuse
+from threadline.core.attempts import Attempt, Rest, begin, doubt, refuse, told
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.draft import Draft
-from threadline.core.errors import (
-    OutcomeUnknown,
-    StoreFull,
-    StoreUnavailable,
-    ThreadlineError,
-)
+from threadline.core.errors import OutcomeUnknown, StoreFull, StoreUnavailable, ThreadlineError
 from threadline.core.ids import public
 from threadline.core.lanes import free, lane_of, prove
 from threadline.core.model import ConversationRef
@@ -50,6 +45,7 @@ from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Sent, Unsent
 from threadline.flows.registered import account_of
+from threadline.flows.uploads import Uploads
 
 POLL_SECONDS = 5.0
 GRACE_SECONDS = 6.0
@@ -249,7 +245,9 @@ class Outbox:
         owner: str = "",
         pace: Pace = PACE,
         chance: Chance = random.random,
+        uploads: Uploads | None = None,
     ) -> None:
+        self._uploads = uploads
         self._store = store
         self._limits = limits
         self._channels = channels
@@ -416,16 +414,17 @@ class Outbox:
         try:
             async with asyncio.timeout(lease * 0.8):
                 for _ in range(STEPS):
-                    step = attempt.read(call, await transport.perform(call))
+                    filled = call if self._uploads is None else await self._uploads.filled(call)
+                    step = attempt.read(call, await transport.perform(filled))
                     if not isinstance(step, ApiCall):
-                        return step
+                        return told(call, step)
                     call = step
         except Unsent as error:
             return Refused(failure=Failure.TRANSIENT, reason=str(error))
         except Lost as error:
-            return Doubt(reason=str(error))
+            return told(call, Doubt(reason=str(error)))
         except TimeoutError:
-            return Doubt(reason="no answer came in time.")
+            return told(call, Doubt(reason="no answer came in time."))
         except Exception as error:
             return Doubt(reason=f"the answer could not be read ({type(error).__name__}).")
         return Doubt(reason="the provider asks for ever more calls.")

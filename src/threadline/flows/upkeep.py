@@ -32,10 +32,12 @@ from threadline.core.rules.speaking import fold
 from threadline.core.seating import members_of, seats_of, unseat
 from threadline.core.threads import parent_of
 from threadline.core.unseating import drop_binding
+from threadline.flows.files import Files
 from threadline.flows.hydration import Hydration
 from threadline.flows.links import Links
 from threadline.flows.logins import Logins
 from threadline.flows.outbound import Outbound
+from threadline.flows.uploads import Uploads
 
 CHUNK = 500
 SWEEP = 10_000
@@ -50,6 +52,7 @@ class Tidied:
     swept: int = 0
     keys: int = 0
     guests: int = 0
+    files: int = 0
     repaired: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -263,8 +266,17 @@ class Upkeep:
     """Rounds of tidying."""
 
     def __init__(
-        self, store: Store, hydration: Hydration, outbound: Outbound, limits: Limits = LIMITS
+        self,
+        store: Store,
+        hydration: Hydration,
+        outbound: Outbound,
+        limits: Limits = LIMITS,
+        *,
+        files: Files | None = None,
+        uploads: Uploads | None = None,
     ) -> None:
+        self._files = files
+        self._uploads = uploads
         self._links = Links(store, limits)
         self._logins = Logins(store)
         self._store = store
@@ -287,6 +299,10 @@ class Upkeep:
         done.swept = await self.sweep()
         done.keys = await self._outbound.forget_keys()
         done.guests = await self._links.tidy() + await self._logins.forget()
+        if self._files is not None:
+            done.files = await self._files.tidy()
+        if self._uploads is not None:
+            done.files += await self._uploads.tidy()
         return done
 
     async def sweep(self) -> int:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import NotFound, Unauthenticated, Unauthorized
+from threadline.core.errors import InvalidInput, NotFound, Unauthenticated, Unauthorized
+from threadline.core.files import Upload
 from threadline.core.guests import Link, Visitor, opens, slice_of, visitor_of
 from threadline.core.ids import public
 from threadline.core.model import (
+    Attachment,
     Conversation,
     Guest,
     InboundMessage,
@@ -22,6 +24,7 @@ from threadline.core.model import (
 )
 from threadline.core.ports import (
     GUEST,
+    KNOWN,
     LINK,
     RECORD,
     RECORDS_AFTER,
@@ -35,6 +38,7 @@ from threadline.core.ports import (
 from threadline.core.recording import Door, Taken, take
 from threadline.core.rules import admission, authority, hydration
 from threadline.core.rules.limits import Limits
+from threadline.core.uploads import named, own, said
 from threadline.flows.conversations import TranscriptPage, folded
 from threadline.flows.replay import FAR
 
@@ -135,6 +139,7 @@ class Say(Story[Taken]):
     text: str
     client_id: str
     reply_to: int | str | None
+    files: tuple[str, ...] = ()
     limits: Limits
 
     def needs(self) -> Needs:
@@ -155,16 +160,28 @@ class Say(Story[Taken]):
             if record is None or (live_only and record.provenance is Provenance.HYDRATED):
                 raise NotFound(f"there is no record {replied} here.", field="reply_to")
             replied = record.message_id
+        message_id = f"{visitor.actor.id}/{self.client_id}"
+        known = loaded.get(KNOWN, (room.id, loaded.id_key("", message_id)))
+        given = [Attachment(id=one) for one in self.files]
+        # What was said before is a duplicate, with the files it had then.
+        uploads: list[Upload | None] = []
+        if known is None:
+            uploads = own(draft, given, (visitor.id,), room.ref.scope_id, guest=True)
+            if None in uploads:
+                raise InvalidInput("a file is named by the id it was given.", field="files")
         message = InboundMessage(
             conversation=room.ref,
             text=self.text,
             actor=visitor.actor,
-            message_id=f"{visitor.actor.id}/{self.client_id}",
+            message_id=message_id,
+            attachments=() if known else named(given, uploads),
             reply_to=replied,
             metadata={"guest": True, "verified": False},
         )
         message = admission.checked(message, self.limits)
         taken = take(draft, message, now, door=Door.HEARD, limits=self.limits)
+        if not taken.duplicate:
+            said(draft, uploads, room.id, sequence=taken.sequence, local=True)
         shown = None if taken.record is None else _outward(taken.record)
         return draft.changes, replace(taken, record=shown)
 

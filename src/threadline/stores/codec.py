@@ -17,6 +17,7 @@ import msgspec
 from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
+from threadline.core.files import Upload
 from threadline.core.guests import Link, Visitor
 from threadline.core.ids import number_of
 from threadline.core.listening import Listening
@@ -42,6 +43,7 @@ from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
     DELIVERY,
+    FILE,
     FOLLOWERS,
     GUEST,
     HELD,
@@ -132,6 +134,7 @@ _bare_wait = _bare(Wait)
 _bare_adapter = _bare(Registration)
 _bare_listening = _bare(Listening)
 _bare_push = _bare(PushTarget)
+_bare_upload = _bare(Upload)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
@@ -139,6 +142,7 @@ _token = msgspec.json.Decoder(Token).decode
 _link = msgspec.json.Decoder(Link).decode
 _visitor = msgspec.json.Decoder(Visitor).decode
 _push = msgspec.json.Decoder(PushTarget).decode
+_upload = msgspec.json.Decoder(Upload).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
@@ -317,6 +321,10 @@ class Codec:
             ),
             LOGIN: lambda key, value: (key, value.token, micros(value.ends)),
             PUSH: _push_row,
+            FILE: lambda key, value: (
+                *(key, value.owner, value.said, value.size),
+                encode(_bare_upload(value)).decode(),
+            ),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -364,6 +372,7 @@ class Codec:
             GUEST: lambda row: (row[0], _visitor(row[1])),
             LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
             PUSH: _push_target,
+            FILE: lambda row: (row[0], _upload(row[1])),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

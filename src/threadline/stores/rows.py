@@ -10,6 +10,7 @@ from threadline.core.ports import (
     ADDRESS,
     CONVERSATION,
     DELIVERY,
+    FILE,
     FOLLOWERS,
     GUEST,
     HELD,
@@ -60,6 +61,7 @@ SAVED = (
     GUEST,
     LOGIN,
     PUSH,
+    FILE,
     ROUTE,
     INDEXED,
 )

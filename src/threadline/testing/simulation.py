@@ -26,13 +26,17 @@ class Refusal(Exception):
 
 
 class Simulation:
-    """One simulator with its file in `folder`. Options are those of `simulators.serving.served`."""
+    """One simulator with its file in `folder`. Options are those of `simulators.serving.served`.
+
+    `api` is where an app makes its calls, `credentials` are what it needs for them.
+    """
 
     def __init__(self, name: str, folder: Path, **options: Any) -> None:
         self._options = {"name": name, "state": str(folder / "state.sim"), "port": 0, **options}
         self._process: subprocess.Popen[str] | None = None
         self._client = httpx.Client(timeout=PATIENCE, trust_env=False)
-        self.url = ""
+        self.name = name
+        self.url = self.api = ""
         self.credentials: dict[str, str] = {}
 
     @property
@@ -52,7 +56,7 @@ class Simulation:
         if not about:
             self.kill()
             raise Refusal(f"the simulator {self._options['name']} does not start.")
-        self.url = about["url"]
+        self.url, self.api = about["url"], about["api"]
         self.credentials = about["credentials"]
         self._options["port"] = int(self.url.rpartition(":")[2])
 

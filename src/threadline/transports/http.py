@@ -16,9 +16,9 @@ import httpx
 from standardwebhooks import Webhook
 
 from threadline.core.outside import AddressRefused, place
-from threadline.core.wire import ApiCall, ApiResponse, Lost, Unsent
+from threadline.core.wire import ApiCall, ApiResponse, Lost, Overlong, Unsent
 from threadline.transports.connections import Connections
-from threadline.transports.guarded import network, resolve
+from threadline.transports.guarded import Resolve, network, resolve
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
@@ -38,7 +38,13 @@ BEFORE = (
 class HttpTransport:
     """See `core.wire.Transport`. `patience` is in seconds, from the first byte to the last."""
 
-    def __init__(self, *, allow_private: bool = False, patience: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        patience: float = ANSWER_SECONDS,
+        resolve: Resolve = resolve,
+    ) -> None:
         self._allow_private = allow_private
         self._patience = patience
         self._connections = Connections(
@@ -105,14 +111,17 @@ class _Named(httpcore.AsyncNetworkBackend):
 
 
 async def _read(answer: httpcore.Response, most: int) -> ApiResponse:
+    names = {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
+    }
+    stated = names.get("content-length", "")
+    if stated.isascii() and stated.isdecimal() and int(stated[:20]) > most:
+        raise Overlong(f"the answer is longer than {most} bytes.")
     got = bytearray()
     async for part in answer.aiter_stream():
         got += part
         if len(got) > most:
-            raise Lost(f"the answer is longer than {most} bytes.")
-    names = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
-    }
+            raise Overlong(f"the answer is longer than {most} bytes.")
     return ApiResponse(status=answer.status, body=bytes(got), headers=names)
 
 

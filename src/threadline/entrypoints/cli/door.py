@@ -206,6 +206,7 @@ async def enter(
                     indexing=indexing,
                     allow_private=settings.adapters_allow_private,
                     push_allow_private=settings.push_allow_private,
+                    files=settings.bounds,
                 )
             )
         except StoreBusy:
@@ -226,6 +227,8 @@ async def enter(
 
 async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | None:
     """The store of the server that holds the file, None where none answers."""
+    from dataclasses import replace
+
     from threadline.app import Threadline
     from threadline.core.errors import StoreUnavailable
     from threadline.stores.hatch import HatchStore, hatch_of
@@ -236,6 +239,7 @@ async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | Non
         return Threadline(
             await HatchStore(hatch_of(file)).connect(),
             allow_private=settings.adapters_allow_private,
+            files=replace(settings.bounds, folder=settings.files or f"{file}.files"),
         )
     except StoreUnavailable as refused:
         if "Restart" in str(refused):

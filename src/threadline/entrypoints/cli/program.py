@@ -13,6 +13,7 @@ from threadline.entrypoints.cli import (
     attaching,
     care,
     connecting,
+    filing,
     importing,
     linking,
     places,
@@ -42,10 +43,13 @@ def described(function: Callable[..., object]) -> str:
     return "\n\n".join(one if one.startswith("  ") else " ".join(one.split()) for one in paragraphs)
 
 
+NEGATIVE = (readers.ack, filing.files, filing.save)
+
+
 def _add(panel: str, **commands: Callable[..., None]) -> None:
     for name, function in commands.items():
         # A sequence may be negative, and is then no option.
-        settings = {"ignore_unknown_options": True} if function is readers.ack else None
+        settings = {"ignore_unknown_options": True} if function in NEGATIVE else None
         app.command(
             name.strip("_"),
             help=described(function),
@@ -67,6 +71,8 @@ _add(
     leave=readers.leave,
     tail=tailing.tail,
     context=telling.context,
+    files=filing.files,
+    save=filing.save,
     ack=readers.ack,
 )
 _add(

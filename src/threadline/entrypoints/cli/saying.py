@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
+    from threadline.core.model import Attachment
     from threadline.flows.statuses import DeliveryStatus
 
 Speaker = Annotated[
@@ -42,11 +44,26 @@ ReplyTo = Annotated[
 ]
 
 
+Given = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        show_default=False,
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        help="A file to send along; may be repeated.",
+    ),
+]
+
+
 def publish(
     ref: Ref,
     text: Text,
     session: Speaker,
     key: Key = None,
+    file: Given = None,
     reply_to: ReplyTo = None,
     generation: Annotated[
         int | None,
@@ -66,10 +83,13 @@ def publish(
     It speaks where the conversation is bound to it, or where it is a public participant.
 
       threadline publish web/office/lobby "The build is green" --as coder --reply-to 4
+
+      threadline publish telegram/7001/42 "The report" --as coder --file report.pdf
     """
 
     async def work(line: Line) -> int | None:
         where, caller = line.where(ref)
+        files = [await _given(line, one, session, key) for one in file or ()]
         sent = await line.tl.outbound.publish(
             where,
             session,
@@ -77,11 +97,27 @@ def publish(
             key=key,
             reply_to=_record(reply_to),
             generation=generation,
+            attachments=files,
             caller=caller,
         )
         return _told(sent, as_json)
 
     act(work, home=home, store=store, as_json=as_json)
+
+
+async def _given(line: Line, path: Path, session: str, key: str | None) -> Attachment:
+    """A file of this disk, taken in. Under a key it is taken in once."""
+    from mimetypes import guess_type
+
+    given = await line.tl.uploads.give(
+        path.read_bytes(),
+        name=path.name,
+        type=guess_type(path.name)[0] or "",
+        session=session,
+        key=key,
+        caller=line.caller,
+    )
+    return given.attachment
 
 
 def send(

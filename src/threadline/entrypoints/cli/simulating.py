@@ -11,13 +11,16 @@ import typer
 from threadline.entrypoints.cli.door import leave
 from threadline.entrypoints.cli.options import Json
 from threadline.entrypoints.cli.shown import inert, say, write_json
+from threadline.testing.simulators import SIMULATORS
+
+NAMES = sorted(SIMULATORS)
 
 
 def simulate(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", show_default=False, help="discord, slack, telegram, twilio or whatsapp."
+            metavar="NAME", show_default=False, help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}."
         ),
     ],
     port: Annotated[
@@ -54,7 +57,6 @@ def simulate(
 
     def work() -> None:
         try:
-            from threadline.testing.simulators import SIMULATORS
             from threadline.testing.simulators.serving import serve
         except ModuleNotFoundError as missing:
             from threadline.core.errors import ConfigError
@@ -65,7 +67,7 @@ def simulate(
         if name not in SIMULATORS:
             from threadline.core.errors import InvalidInput
 
-            known = ", ".join(sorted(SIMULATORS))
+            known = ", ".join(NAMES)
             raise InvalidInput(f"{name!r} is not simulated; these are: {known}.", field="name")
 
         def announce(about: dict[str, Any]) -> None:

@@ -158,12 +158,13 @@ async def messages(
 class SayBody(Body):
     """What the guest says. `client_id` is the page's own id for it: again is not twice.
 
-    `reply_to` is a sequence or a message id.
+    `reply_to` is a sequence or a message id, `files` are ids that were answered for them.
     """
 
-    text: str
     client_id: str
+    text: str = ""
     reply_to: int | str | None = None
+    files: tuple[str, ...] = ()
 
 
 @post(
@@ -183,7 +184,11 @@ async def say(
     if isinstance(data.reply_to, bool):
         raise InvalidInput("reply_to is a sequence or a message id.", field="reply_to")
     taken = await line.guests.say(
-        data.text, client_id=data.client_id, reply_to=data.reply_to, caller=caller
+        data.text,
+        client_id=data.client_id,
+        reply_to=data.reply_to,
+        files=data.files,
+        caller=caller,
     )
     return {
         "record": record_of(taken.record),

@@ -16,6 +16,8 @@ from threadline.entrypoints.http.problems import MEDIA_TYPE, problem_of, refuse
 
 BODY_BYTES = 8 * 1024 * 1024
 CONNECTIONS = 4_000
+# Bytes a second.
+SLOWEST = 128 * 1024
 
 
 class ServerFull(ThreadlineError):
@@ -80,8 +82,8 @@ def hurried(seconds: float) -> type[Hurried]:
 
 
 class Bodies:
-    """ASGI middleware: a body has to arrive within these seconds, else the client is gone; and
-    there are only so many connections."""
+    """ASGI middleware: a body has to arrive within these seconds, a large one at no less than a
+    certain speed, else the client is gone; and there are only so many connections."""
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self._app = app
@@ -111,6 +113,9 @@ class Bodies:
                 # What follows is no request any more; the framework sees a client that went away.
                 complete = slow = True
                 return {"type": "http.disconnect"}
+            # A file takes its time on a slow line; who sends less than that a second is slow.
+            part: Any = message.get("body") or b""
+            until += len(part) / SLOWEST
             complete = message["type"] != "http.request" or not message.get("more_body", False)
             return message
 

@@ -11,15 +11,16 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, Quer
 
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import InvalidInput
-from threadline.core.model import Caller
+from threadline.core.model import Attachment, Caller
 from threadline.entrypoints.http import answers
 from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, Line, callers
-from threadline.entrypoints.http.bodies import AttachmentBody, Body, attachments_of
+from threadline.entrypoints.http.bodies import AttachmentBody, Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import HEADER, OWN
 from threadline.entrypoints.shapes import plain
 from threadline.flows.every import Flows
 from threadline.flows.statuses import DeliveryStatus
+from threadline.flows.uploads import RecordFile
 
 Key = Annotated[str | None, HeaderParameter(name=HEADER)]
 InState = Annotated[
@@ -37,6 +38,32 @@ class AboutBody(Body):
     sequence: int
 
 
+class WordsFile(AttachmentBody):
+    """A file to be said: by the `id` that `POST /v1/files` answered; one of a record, by its
+    `conversation`, `sequence` and `number` (from 0); or as data, for adapters elsewhere."""
+
+    conversation: str | None = None
+    sequence: int | None = None
+    number: int = 0
+
+
+def _files(given: tuple[WordsFile, ...]) -> list[Attachment | RecordFile]:
+    found: list[Attachment | RecordFile] = []
+    for one in given:
+        if (one.conversation is None) is not (one.sequence is None):
+            raise InvalidInput(
+                "a file of a record has its conversation and its sequence.", field="attachments"
+            )
+        if one.conversation is not None and one.sequence is not None:
+            place = RecordFile(
+                conversation=one.conversation, sequence=one.sequence, number=one.number
+            )
+            found.append(place)
+        else:
+            found.append(Attachment(one.id, one.type, one.name, one.size, one.url))
+    return found
+
+
 class WordsBody(Body):
     """What a session says. `reply_to` is a sequence or a message id of this conversation.
 
@@ -49,7 +76,7 @@ class WordsBody(Body):
     about: AboutBody | None = None
     generation: int | None = None
     explicit_target: str | None = None
-    attachments: tuple[AttachmentBody, ...] = ()
+    attachments: tuple[WordsFile, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     wait: float | bool | None = None
 
@@ -68,7 +95,7 @@ class SendBody(Body):
     text: str = ""
     reply_to: int | str | None = None
     about: AboutBody | None = None
-    attachments: tuple[AttachmentBody, ...] = ()
+    attachments: tuple[WordsFile, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     wait: float | bool | None = None
 
@@ -109,7 +136,7 @@ async def publish(
         about=_about(data.about),
         generation=data.generation,
         explicit_target=data.explicit_target,
-        attachments=attachments_of(data.attachments),
+        attachments=_files(data.attachments),
         metadata=data.metadata,
         caller=caller,
     )
@@ -133,7 +160,7 @@ async def send(
         key=key,
         reply_to=data.reply_to,
         about=_about(data.about),
-        attachments=attachments_of(data.attachments),
+        attachments=_files(data.attachments),
         metadata=data.metadata,
         caller=caller,
     )

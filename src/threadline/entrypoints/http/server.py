@@ -26,6 +26,7 @@ from threadline.entrypoints.http import (
     adapters,
     asked,
     attaching,
+    attachments,
     auth,
     chat,
     context,
@@ -78,6 +79,7 @@ MODULES: tuple[Any, ...] = (
     adapters,
     webhooks,
     push,
+    attachments,
     page,
 )
 

@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from threadline.testing.simulators.discord_gateway import Gateway
 from threadline.testing.simulators.discord_world import APPLICATION, BOT
-from threadline.testing.simulators.wire import Answer, Call, Event, Push, says
+from threadline.testing.simulators.wire import Answer, Call, Event, File, Push, says
 
 MOST = 2_000
+MOST_FILES = 10
 NONCE_SECONDS = 120.0
 NONCE = 25
 SEED = bytes(range(1, 33))
@@ -42,6 +43,7 @@ class Discord(Gateway):
 
     speaking: ClassVar[frozenset[str]] = frozenset({"POST message"})
     patience: ClassVar[float] = 3.0
+    api: ClassVar[str] = "/api/v10"
 
     # --- the doors ---------------------------------------------------------------------------
 
@@ -175,7 +177,8 @@ class Discord(Gateway):
         text, nonce = said.get("content") or "", said.get("nonce")
         if len(text) > MOST:
             raise ValueError(f"content: must be {MOST} or fewer in length")
-        if not text.strip():
+        files = _files(call, said)
+        if not text.strip() and not files:
             raise Refuses(400, 50006, "Cannot send an empty message")
         if nonce is not None and len(str(nonce)) > NONCE:
             raise ValueError(f"nonce: must be {NONCE} or fewer in length")
@@ -187,6 +190,8 @@ class Discord(Gateway):
             more |= self._reference(channel, reference)
         if nonce is not None:
             more["nonce"] = nonce
+        if files:
+            more["attachments"] = [self.given(one, call.origin) for one in files]
         made = self.write(where, self.people[BOT], text.strip(), **more)
         pings = _pings(text, said.get("allowed_mentions"))
         self.ground.effect(
@@ -198,6 +203,7 @@ class Discord(Gateway):
             pings=pings,
             reply_to=more.get("message_reference", {}).get("message_id"),
             cards=not more["flags"] & 4,
+            files=[[one.name, one.content_type, one.content.decode("latin-1")] for one in files],
         )
         if nonce is not None:
             self.ground.book("nonces")[str(nonce)] = [channel, made["id"], self.ground.now()]
@@ -272,11 +278,14 @@ class Discord(Gateway):
         return {"refreshed_urls": fresh}
 
     def _download(self, call: Call) -> Answer:
-        """The bytes of a file are its name; a link is good until its time is over."""
+        """The bytes of a file are its name, unless the bot gave them. A link is good for a day."""
         until = int(call.query.get("ex", "0"), 16)
         if until < self.ground.now():
             return Answer(status=404, body=b"This content is no longer available.")
-        name = call.path.rpartition("/")[2]
+        number, name = call.path.rsplit("/", 2)[1:]
+        given = self.ground.book("files").get(number)
+        if given is not None:
+            return Answer(body=given[1].encode("latin-1"), headers={"content-type": given[0]})
         return Answer(body=name.encode(), headers={"content-type": "text/plain"})
 
     # --- interactions ------------------------------------------------------------------------
@@ -355,6 +364,21 @@ def _body(call: Call) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise ValueError("payload_json is no object")
     return said
+
+
+def _files(call: Call, said: Mapping[str, Any]) -> list[File]:
+    """The files of a form, each named in the message as it is in the form."""
+    fields = call.fields()
+    given = {name: one for name, one in fields.items() if isinstance(one, File)}
+    given.pop("payload_json", None)
+    listed = said.get("attachments", [])
+    names = [f"files[{one.get('id')}]" for one in listed]
+    if sorted(names) != sorted(given) or len(given) > MOST_FILES:
+        raise ValueError("attachments: they are not the files of the form")
+    for one, name in zip(listed, names, strict=True):
+        if one.get("filename") != given[name].name or not given[name].content:
+            raise ValueError("attachments: a file has another name, or nothing in it")
+    return [given[name] for name in names]
 
 
 def _pings(text: str, allowed: Any) -> list[str]:

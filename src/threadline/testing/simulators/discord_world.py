@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.testing.simulators.ground import Ground, Simulator
+from threadline.testing.simulators.wire import File
 
 GUILD = "1"
 GENERAL = "800"
@@ -206,6 +207,15 @@ class World(Simulator):
         made: dict[str, Any] = {"id": self.snowflake(), "filename": name, "size": len(name)}
         made["content_type"] = "text/plain"
         made["url"] = made["proxy_url"] = self.link(made, self.ground.settings.get("origin", ""))
+        return made
+
+    def given(self, file: File, origin: str) -> dict[str, Any]:
+        """A file that the bot sent along, as everybody sees it."""
+        made: dict[str, Any] = {"id": self.snowflake(), "filename": file.name}
+        made |= {"size": len(file.content), "content_type": file.content_type}
+        made["url"] = made["proxy_url"] = self.link(made, origin)
+        content = file.content.decode("latin-1")
+        self.ground.book("files")[made["id"]] = [file.content_type, content]
         return made
 
     def do_edit(self, channel: str, message: str, text: str) -> dict[str, Any]:

@@ -176,6 +176,8 @@ class Simulator(ABC):
     ordered: ClassVar[bool] = True
     # How long a webhook may take to answer, in seconds.
     patience: ClassVar[float] = 10.0
+    # The path of its API, below which an app makes its calls.
+    api: ClassVar[str] = ""
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground

@@ -248,7 +248,7 @@ async def served(
     secret: str = "",
     speed: float = 1.0,
 ) -> AsyncIterator[dict[str, Any]]:
-    """A simulator behind open doors, and what to know of it: `name`, `url`, `credentials`.
+    """A simulator behind open doors, and what to know of it: `name`, `url`, `api`, `credentials`.
 
     Port 0 takes a free one. Raises `KeyError` where there is no such simulator, and `OSError`.
     """
@@ -266,10 +266,11 @@ async def served(
     try:
         site = web.TCPSite(runner, host, port)
         await site.start()
-        place = runner.addresses[0]
+        url = "http://{}:{}".format(*runner.addresses[0][:2])
         yield {
             "name": name,
-            "url": f"http://{place[0]}:{place[1]}",
+            "url": url,
+            "api": url + simulator.api,
             "credentials": simulator.credentials(),
         }
     finally:

@@ -76,9 +76,12 @@ class Bot:
             about = [about | {"width": 90, "height": 90}]
         content = {kind: about} | ({"caption": caption} if caption else {})
         content |= {"caption_entities": entities} if entities else {}
-        return self._said(chat, where | content, asked, caption)
+        file = about[0] if kind == "photo" else about
+        return self._said(chat, where | content, asked, caption, file={"as": kind, **file})
 
-    def _said(self, chat: int, content: dict[str, Any], asked: Asked, text: str) -> dict[str, Any]:
+    def _said(
+        self, chat: int, content: dict[str, Any], asked: Asked, text: str, **more: Any
+    ) -> dict[str, Any]:
         message = self._world.put(chat, BOT, **content)
         topic = content.get("topic") or None
         reply = message.get("reply_to_message", {}).get("message_id")
@@ -92,6 +95,7 @@ class Bot:
             parse_mode=asked.text("parse_mode"),
             previews=not (asked.made("link_preview_options", dict) or {}).get("is_disabled", False),
             entities=message.get("entities", []),
+            **more,
         )
         return message
 

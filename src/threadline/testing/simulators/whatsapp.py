@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import aiohttp
 
 from threadline.testing.simulators.ground import Simulator
-from threadline.testing.simulators.whatsapp_asked import fault_in, refusal
+from threadline.testing.simulators.whatsapp_asked import MEDIA, fault_in, refusal
 from threadline.testing.simulators.wire import Answer, Call, Event, File, Push, says
 
 NUMBER, SHOWN, WABA = "100200300400500", "+1 555-010-0999", "900800700600500"
@@ -31,6 +31,7 @@ class WhatsApp(Simulator):
     """Tries a webhook again for seven days, at ever longer intervals."""
 
     speaking: ClassVar[frozenset[str]] = frozenset({"messages"})
+    api: ClassVar[str] = "/v26.0"
 
     def credentials(self) -> dict[str, str]:
         """What Meta's pages show of the app and its number."""
@@ -194,6 +195,11 @@ class WhatsApp(Simulator):
         wrong = fault_in(body)
         if wrong is not None:
             return refusal(*wrong)
+        file = None
+        if media := str(body[body["type"]].get("id", "")) if body["type"] in MEDIA else "":
+            file = self.ground.book("media").get(media)
+            if file is None:
+                return refusal(131053, "Media upload error: there is no media of this id.", 400)
         receiver = _receiver(body)
         ident = self._id()
         text = str(body.get(body["type"], {}).get("body", body[body["type"]].get("caption", "")))
@@ -210,7 +216,7 @@ class WhatsApp(Simulator):
         if closed:
             self._tell(ident, "failed", 131047)
         else:
-            self.ground.effect("message", receiver, id=ident, text=text, body=body)
+            self.ground.effect("message", receiver, id=ident, text=text, body=body, file=file)
             for status in ("sent", "delivered"):
                 self._tell(ident, status)
         return says(
@@ -267,9 +273,14 @@ class WhatsApp(Simulator):
         return says({"success": True})
 
     def _upload(self, call: Call) -> Answer:
-        file = call.fields().get("file")
-        if not isinstance(file, File):
-            return refusal(100, "(#100) The parameter file is required.", 400)
+        fields = call.fields()
+        file = fields.get("file")
+        if fields.get("messaging_product") != "whatsapp":
+            return refusal(100, "The parameter messaging_product is required.", 400)
+        if not isinstance(file, File) or not file.content:
+            return refusal(100, "The parameter file is required.", 400)
+        if fields.get("type") != file.content_type:
+            return refusal(100, "The parameter type is another than that of the file.", 400)
         return says({"id": self._keep(file.content_type, file.content)})
 
     def _keep(self, kind: str, content: bytes) -> str:

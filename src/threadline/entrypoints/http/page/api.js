@@ -13,17 +13,19 @@ export class Problem extends Error {
 /** What a cookie alone does not do: it drives nothing without this word. */
 export const pass = { csrf: "" };
 
-/** Ask. Raises `Problem`; a refused login is told to the whole page. */
+/** Ask, with JSON or with a file. Raises `Problem`; a refused login is told to the whole page. */
 export async function call(method, path, body, more = {}) {
   const headers = { Accept: "application/json", ...more.headers };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const file = body instanceof Blob;
+  if (file) headers["Content-Type"] = body.type || "application/octet-stream";
+  else if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && pass.csrf) headers["X-CSRF-Token"] = pass.csrf;
   let answer;
   try {
     answer = await fetch(path, {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: file || body === undefined ? body : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
       signal: more.signal,

@@ -2,7 +2,7 @@
 
 import { pass, path, post, read, remove } from "./api.js";
 import { h, icon, named, show, theme, toast, tool, writing } from "./dom.js";
-import { number } from "./format.js";
+import { number, size } from "./format.js";
 import { Model } from "./model.js";
 import { Outbox } from "./outbox.js";
 import { line } from "./prose.js";
@@ -11,6 +11,7 @@ import { Live } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
 const LONGEST = 8000;
+const MOST_FILES = 10;
 const STATES = { live: "Connected", waiting: "Reconnecting…" };
 
 const app = document.getElementById("app");
@@ -32,7 +33,8 @@ class Chat {
     this.start = h("div.start");
     this.transcript = new Transcript({
       model: this.model, label: "Conversation", start: this.start, tail: this.outbox.element,
-      view: { guest: true, mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
+      view: { guest: true, file: (sequence, number) => path("/chat/messages", `${sequence}`, "attachments", `${number}`),
+        mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
     });
     this.model.addEventListener("live", ({ detail }) => this.came(detail));
     this.line = h("span.line", { role: "status" });
@@ -55,11 +57,15 @@ class Chat {
   composer() {
     if (!this.me.writes) return h("p.composer.faint", null, "You can read here; writing is not possible in this room.");
     this.field = h("textarea", { rows: 1, maxlength: LONGEST, "aria-label": "Message", placeholder: "Write a message",
-      dir: "auto", oninput: () => this.fit(), onkeydown: (event) => this.typed(event) });
+      dir: "auto", oninput: () => this.fit(), onpaste: (event) => this.pasted(event), onkeydown: (event) => this.typed(event) });
     this.quote = h("div.answering", { hidden: true });
+    this.files = [];
+    this.given = h("ul.files.given", { "aria-label": "Files to send", hidden: true });
+    const chosen = h("input", { type: "file", multiple: true, hidden: true, "aria-label": "Files",
+      onchange: () => this.give([...chosen.files]).finally(() => { chosen.value = ""; }) });
     const go = h("button.primary.send", { type: "submit", "aria-label": "Send" }, icon("send"));
-    return h("form.composer", { onsubmit: (event) => this.submit(event) }, this.quote,
-      h("div.writing", null, this.field, go),
+    return h("form.composer", { onsubmit: (event) => this.submit(event) }, this.quote, this.given, chosen,
+      h("div.writing", null, tool("clip", "Send a file", () => chosen.click()), this.field, go),
       h("p.faint.keys", null, h("kbd", null, "Enter"), " sends, ", h("kbd", null, "Shift Enter"), " begins a new line"));
   }
 
@@ -121,11 +127,46 @@ class Chat {
     this.transcript.list.soon();
   }
 
+  /** Files go to the server as soon as they are chosen, and are said with the next message. */
+  async give(files) {
+    for (const file of files.slice(0, MOST_FILES - this.files.length)) {
+      this.line.title = `Sending ${file.name}`;
+      try {
+        this.files.push(await post(path("/chat/files", { name: file.name }), file));
+      } catch (problem) {
+        toast(problem.message, "bad");
+      }
+      this.line.title = "";
+      this.drawn();
+    }
+    this.field.focus();
+  }
+
+  pasted(event) {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    this.give(files);
+  }
+
+  drawn() {
+    this.given.hidden = !this.files.length;
+    show(this.given, this.files.map((file) => h("li", null, icon("file"), h("bdi.name", null, file.name),
+      h("span.faint", null, size(file.size)),
+      tool("close", `Do not send ${file.name}`, () => {
+        this.files = this.files.filter((one) => one !== file);
+        this.drawn();
+      }))));
+    this.transcript.list.soon();
+  }
+
   submit(event) {
     event?.preventDefault();
     const text = this.field.value.replace(/\s+$/, "");
-    if (!text.trim()) return;
-    this.outbox.add(text, this.reply);
+    if (!text.trim() && !this.files.length) return;
+    this.outbox.add(text, this.reply, this.files);
+    this.files = [];
+    this.drawn();
     this.field.value = "";
     this.answer(null);
     this.fit();

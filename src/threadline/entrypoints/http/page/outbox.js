@@ -1,7 +1,7 @@
 // One's own words until the server has them: shown at once, sent in order, once.
 
 import { post } from "./api.js";
-import { h } from "./dom.js";
+import { h, icon } from "./dom.js";
 import { prose } from "./prose.js";
 
 const AGAIN = 1500;
@@ -20,8 +20,9 @@ export class Outbox {
     this.draw();
   }
 
-  add(text, reply) {
+  add(text, reply, files = []) {
     const one = { client_id: crypto.randomUUID?.() ?? random(), text, state: "sending",
+      ...(files.length ? { files: files.map(({ id }) => id), names: files.map(({ name }) => name) } : {}),
       ...(reply ? { reply_to: reply.sequence, quote: reply.text.slice(0, 200) } : {}) };
     this.waiting.push(one);
     this.draw();
@@ -43,8 +44,9 @@ export class Outbox {
       for (;;) {
         const one = this.next();
         if (!one) break;
-        const { client_id, text, reply_to } = one;
-        const answer = await post("/chat/messages", { text, client_id, ...(reply_to ? { reply_to } : {}) });
+        const { client_id, text, reply_to, files } = one;
+        const answer = await post("/chat/messages", { text, client_id,
+          ...(reply_to ? { reply_to } : {}), ...(files ? { files } : {}) });
         if (answer.record) {
           this.sent(answer.record);
           this.came(client_id);
@@ -95,6 +97,7 @@ export class Outbox {
           { sending: "sending…", waiting: "waits for the server…", held: "waits for the history", failed: "not sent" }[one.state])),
         one.quote && h("div.quote", { dir: "auto" }, one.quote),
         prose(one.text),
+        one.names && h("ul.files", null, one.names.map((name) => h("li", null, icon("file"), h("bdi.name", null, name)))),
         one.state === "failed" && h("footer", { role: "alert" }, h("span.bad", null, one.why),
           h("button.small", { type: "button", onclick: () => this.again(one) }, "Send again"),
           h("button.small", { type: "button", onclick: () => this.drop(one) }, "Discard"))))));

@@ -30,6 +30,7 @@ export class Room {
       view: {
         here: id,
         link: (sequence) => `#/rooms/${encodeURIComponent(id)}/${sequence}`,
+        file: (sequence, number) => path(this.root, "records", `${sequence}`, "attachments", `${number}`),
       },
     });
     this.panel = new Panel(this);

@@ -31,7 +31,8 @@ function newDay(before, record) {
 
 /**
  * An `article` for the record at a sequence. `view` says how: `guest` leaves out what is for
- * operators, `mine(record)` are one's own words, `reply`, `go` and `link` are what can be done.
+ * operators, `mine(record)` are one's own words, `reply`, `go` and `link` are what can be done,
+ * `file(sequence, number)` is where a file is.
  */
 export function row(model, sequence, view) {
   const record = model.at(sequence);
@@ -68,7 +69,7 @@ export function row(model, sequence, view) {
       goes ? null : head(record, mine, view),
       quote(model, record, view),
       content(record),
-      files(record),
+      files(record, view),
       foot(record)),
     acts(record, view),
   );
@@ -144,11 +145,16 @@ function content(record) {
   return record.text ? prose(record.text) : null;
 }
 
-function files(record) {
+/** The server says under which name they are saved; here the sender's own is read. */
+function files(record, view) {
   if (record.deleted || !record.attachments?.length) return null;
-  return h("ul.files", null, record.attachments.map((file) =>
-    h("li", null, icon("file"), h("bdi.name", null, file.name || file.id || "file"),
-      h("span.faint", null, [file.type, size(file.size)].filter(Boolean).join(" · ")))));
+  return h("ul.files", null, record.attachments.map((file, number) => {
+    const name = file.name || "file";
+    return h("li", null, h("a", { href: view.file(record.sequence, number), download: "", tabindex: -1,
+      title: "Save this file", "aria-label": `Save ${line(name, 80)}` },
+    icon("file"), h("bdi.name", null, name),
+    h("span.faint", null, [file.type, size(file.size)].filter(Boolean).join(" · "))));
+  }));
 }
 
 function foot(record) {

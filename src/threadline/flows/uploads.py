@@ -1,0 +1,432 @@
+"""Files given to us to be said: taken in, said once, handed to platforms, tidied away.
+
+The bytes are on the disk of `THREADLINE_FILES`, which nodes on one PostgreSQL share; what they are
+and whose is in the store, in the transaction that says them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import BinaryIO
+
+from threadline.core.deliveries import OPEN_STATES
+from threadline.core.draft import Draft
+from threadline.core.errors import FileGone, FilesFull, InvalidInput, NotFound
+from threadline.core.files import Cabinet, File, Upload, digest_of, safe_name
+from threadline.core.forms import media_type, multipart
+from threadline.core.model import CONTROLLER, Attachment, Caller, Guest
+from threadline.core.ports import (
+    DELIVERY,
+    FILE,
+    FILES,
+    FILES_OWNED,
+    FILES_SAID,
+    RECORD,
+    Changes,
+    Loaded,
+    Page,
+    Store,
+    Story,
+    together,
+)
+from threadline.core.rules import authority
+from threadline.core.seating import session_named
+from threadline.core.uploads import UNSAID, borrowed, link_of, upload_of
+from threadline.core.wire import ApiCall, Unsent
+from threadline.flows.files import Files, file_of
+from threadline.flows.keys import checked_key
+from threadline.flows.visiting import present
+
+CHUNK = 500
+NOT_HERE = "its file is not on this disk; nodes on one store share THREADLINE_FILES."
+# Of what is kept a guest fills one part in so many.
+GUESTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadState:
+    """A file that was taken in: what to name it by in `attachments`, and until when it waits."""
+
+    id: str
+    name: str
+    type: str
+    size: int
+    sha256: str
+    expires_at: datetime
+
+    @property
+    def attachment(self) -> Attachment:
+        """As it is said."""
+        return Attachment(id=self.id, type=self.type, name=self.name, size=self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile:
+    """A file of a record that is to be said once more."""
+
+    conversation: str
+    sequence: int
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeIn(Story[Upload]):
+    """Write down whose file it is, unless that is known. Its bytes are there already."""
+
+    id: int
+    caller: Caller
+    session: str | None
+    name: str
+    type: str
+    size: int
+    sha256: str
+    share: int
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Upload]:
+        """Raises `SessionNotFound`; for a guest `Revoked` after it left, and `FilesFull` where it
+        has given its share."""
+        draft = Draft(loaded)
+        scope = authority.scope_of(self.caller)
+        if isinstance(self.caller, Guest):
+            owner = present(draft, self.caller, now)[0].id
+            [(held,)] = draft.page(Page(FILES_OWNED, (owner,)))
+            if held + self.size > self.share:
+                raise FilesFull(f"(a guest gives at most {self.share} bytes)", limit=self.share)
+        else:
+            owner = session_named(draft, scope, self.session or "").id
+        known = draft.get(FILE, self.id)
+        if known is not None and (known.owner, known.sha256) == (owner, self.sha256):
+            return draft.changes, known
+        made = Upload(
+            id=self.id,
+            scope_id=scope,
+            owner=owner,
+            guest=isinstance(self.caller, Guest),
+            name=self.name,
+            type=self.type,
+            size=self.size,
+            sha256=self.sha256,
+            created_at=now,
+        )
+        draft.put(FILE, made.id, made)
+        return draft.changes, made
+
+
+@dataclass(frozen=True, slots=True)
+class FindLent(Story[Upload]):
+    """The upload a short-lived path leads to."""
+
+    token: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Upload]:
+        """Raises `NotFound`, whatever is wrong with it."""
+        number = borrowed(loaded, self.token, now)
+        upload = None if number is None else loaded.get(FILE, number)
+        if upload is None or upload.conversation is None:
+            raise NotFound("there is no such file.")
+        return Changes(), upload
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUseless(Story[tuple[list[Upload], int | None]]):
+    """Uploads of a page that nobody will ask for; and where the next page begins."""
+
+    after: int
+
+    def decide(
+        self, loaded: Loaded, now: datetime
+    ) -> tuple[Changes, tuple[list[Upload], int | None]]:
+        """What was not said within a day, and what was said in a record that is not there."""
+        rows = loaded.page(Page(FILES, (self.after, CHUNK)))
+        keys = [(one.conversation, one.delivery) for one in rows if one.conversation is not None]
+        together(loaded, [(DELIVERY, key) for key in keys if key[1] is not None])
+        places = {one.id: _place(loaded, one) for one in rows}
+        together(loaded, [(RECORD, at) for at in places.values() if isinstance(at, tuple)])
+        gone = []
+        for one in rows:
+            at = places[one.id]
+            old = now - one.created_at > UNSAID
+            if isinstance(at, tuple):
+                record = loaded.get(RECORD, at)
+                if record is None or record.blanked:
+                    gone.append(one)
+            elif old and not at:
+                gone.append(one)
+        return Changes(), (gone, rows[-1].id if len(rows) == CHUNK else None)
+
+
+def _place(loaded: Loaded, one: Upload) -> tuple[int, int] | bool:
+    """The record that said it; else whether it may still be said."""
+    if one.conversation is None:
+        return False
+    if one.sequence is not None:
+        return one.conversation, one.sequence
+    sent = None if one.delivery is None else loaded.get(DELIVERY, (one.conversation, one.delivery))
+    if sent is None:
+        return False
+    return sent.state in OPEN_STATES if sent.sequence is None else (one.conversation, sent.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpare(Story[list[Upload]]):
+    """Uploads that a platform has as well, oldest first."""
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Upload]]:
+        """What is still on its way there is not among them."""
+        rows = loaded.page(Page(FILES_SAID, (2, -1, CHUNK)))
+        together(loaded, [(DELIVERY, (one.conversation or 0, one.delivery or 0)) for one in rows])
+        spare = []
+        for one in rows:
+            sent = loaded.get(DELIVERY, (one.conversation or 0, one.delivery or 0))
+            if sent is None or sent.state not in OPEN_STATES:
+                spare.append(one)
+        return Changes(), sorted(spare, key=lambda one: one.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnknown(Story[list[int]]):
+    """Which of these uploads nothing is known of."""
+
+    ids: tuple[int, ...]
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
+        """A death between the bytes and their row leaves such."""
+        together(loaded, [(FILE, one) for one in self.ids])
+        return Changes(), [one for one in self.ids if loaded.get(FILE, one) is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(Story[list[int]]):
+    """Drop what is known of uploads."""
+
+    uploads: tuple[Upload, ...]
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
+        """Answers which went; what was said since it was looked at stays."""
+        draft = Draft(loaded)
+        together(draft, [(FILE, one.id) for one in self.uploads])
+        gone = [one.id for one in self.uploads if draft.get(FILE, one.id) == one]
+        for one in gone:
+            draft.put(FILE, one, None)
+        return draft.changes, gone
+
+
+class Uploads:
+    """Files that sessions and guests give to be said."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: Files,
+        cabinet: Cabinet | None = None,
+        chance: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._cabinet = cabinet
+        self._chance = chance
+        self._unknown: frozenset[int] = frozenset()
+
+    @property
+    def most(self) -> int:
+        """How many bytes a file may have."""
+        return self._files.bounds.file
+
+    @property
+    def cabinet(self) -> Cabinet:
+        """Where bytes are kept."""
+        assert self._cabinet is not None
+        return self._cabinet
+
+    async def give(
+        self,
+        content: bytes | BinaryIO,
+        *,
+        name: str = "",
+        type: str = "",
+        session: str | None = None,
+        key: str | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> UploadState:
+        """Take a file in, to be said by this session within a day: its `id` goes into the
+        `attachments` of what is said. A guest gives it for itself. The same bytes under the same
+        `key` are the same file.
+
+        Raises `FileTooLarge`, `FilesFull`, `InvalidInput` for an empty one, `Unauthorized`.
+        """
+        if not isinstance(caller, Guest):
+            if session is None:
+                session = getattr(caller, "session", None)
+            if session is None:
+                raise InvalidInput("name the session that will say it.", field="session")
+            authority.may_say(caller, session, "publish")
+        source = io.BytesIO(content) if isinstance(content, bytes) else content
+        size = source.seek(0, io.SEEK_END)
+        self._files.refuse_large(size)
+        if not size:
+            raise InvalidInput("the file is empty.", field="content")
+        number = self._chance(62) + 1
+        if checked_key(key) is not None:
+            number = _number(f"{authority.scope_of(caller)}/{session}/{key}", source)
+        kind = media_type(type)
+        # Also what is only handed on is called by a name that is no path.
+        called = safe_name(name, kind)
+        digest = await self._kept(number, source, size)
+        try:
+            made = await self._store.run(
+                TakeIn(
+                    id=number,
+                    caller=caller,
+                    session=session,
+                    name=called,
+                    type=kind,
+                    size=size,
+                    share=self._files.bounds.given // GUESTS,
+                    sha256=digest,
+                )
+            )
+        except BaseException:
+            await asyncio.shield(self._dropped([number]))
+            raise
+        return UploadState(
+            id=made.attachment.id,
+            name=made.name,
+            type=made.type,
+            size=made.size,
+            sha256=made.sha256,
+            expires_at=made.created_at + UNSAID,
+        )
+
+    async def copy(
+        self, part: RecordFile, *, session: str, caller: Caller = CONTROLLER
+    ) -> UploadState:
+        """Take in a file of a record that this session may read, to be said elsewhere.
+
+        Raises what `give` and `files.open` raise.
+        """
+        authority.may_say(caller, session, "publish")
+        where = (part.conversation, part.sequence, part.number)
+        file = await self._files.open(*where, session=session, caller=caller)
+        with file.content:
+            return await self.give(
+                file.content, name=file.name, type=file.type, session=session, caller=caller
+            )
+
+    async def lent(self, token: str) -> File:
+        """The file a short-lived path leads to, for the platform that was given it.
+
+        Raises `NotFound` and `FileGone`.
+        """
+        upload = await self._store.read(FindLent(token))
+        kept = await asyncio.to_thread(self.cabinet.find, link_of(upload.id).key)
+        if kept is None:
+            raise FileGone
+        return file_of(upload.attachment, *kept)
+
+    async def filled(self, call: ApiCall) -> ApiCall:
+        """A call with the bytes of its files in it; raises `Unsent` where they are not here."""
+        named = [part.file for part in call.form if part.file is not None]
+        if call.file is not None:
+            named.append(call.file)
+        contents: dict[str, bytes] = {}
+        for one in named:
+            content = await self._content(one)
+            if content is None:
+                raise Unsent(NOT_HERE)
+            contents[one.id] = content
+        if call.file is not None:
+            headers = {**call.headers, "content-type": media_type(call.file.type)}
+            return replace(call, body=contents[call.file.id], headers=headers)
+        if call.form:
+            boundary = secrets.token_hex(16)
+            headers = {
+                **call.headers,
+                "content-type": f"multipart/form-data; boundary={boundary}",
+            }
+            return replace(call, body=multipart(call.form, contents, boundary), headers=headers)
+        return call
+
+    async def tidy(self) -> int:
+        """Let go of what was not said within a day, and of what was said in records that are gone;
+        answers how many. RecordFile of upkeep."""
+        if self._cabinet is None:
+            return 0
+        found, after = 0, -1
+        while True:
+            gone, following = await self._store.read(ReadUseless(after))
+            await self._forget(gone)
+            found += len(gone)
+            if following is None:
+                return found + await self._tidy_unknown()
+            after = following
+
+    async def _tidy_unknown(self) -> int:
+        """Let go of bytes that nothing is known of, now and the last time: in between, a row that
+        was on its way has come."""
+        links = await asyncio.to_thread(lambda: [one.sequence for one in self.cabinet.links()])
+        unknown: set[int] = set()
+        for start in range(0, len(links), CHUNK):
+            chunk = tuple(links[start : start + CHUNK])
+            unknown.update(await self._store.read(ReadUnknown(chunk)))
+        gone = unknown & self._unknown
+        self._unknown = frozenset(unknown - gone)
+        if gone:
+            await self._dropped(sorted(gone))
+        return len(gone)
+
+    async def _content(self, attachment: Attachment) -> bytes | None:
+        number = upload_of(attachment)
+        if number is None:
+            return None
+        kept = await asyncio.to_thread(self.cabinet.find, link_of(number).key)
+        if kept is None:
+            return None
+        with kept[1] as content:
+            return await asyncio.to_thread(content.read)
+
+    async def _kept(self, number: int, content: BinaryIO, size: int) -> str:
+        """Keep the bytes; where there is no room, what platforms have as well makes it."""
+
+        def keep() -> str:
+            digest, handle = self.cabinet.keep(link_of(number), content)
+            handle.close()
+            return digest
+
+        try:
+            return await asyncio.to_thread(keep)
+        except FilesFull:
+            await self._make_room(size)
+        return await asyncio.to_thread(keep)
+
+    async def _make_room(self, size: int) -> None:
+        leaving: list[Upload] = []
+        for one in await self._store.read(ReadSpare()):
+            if sum(each.size for each in leaving) >= size:
+                break
+            leaving.append(one)
+        await self._forget(leaving)
+
+    async def _forget(self, gone: Sequence[Upload]) -> None:
+        if gone:
+            await self._dropped(await self._store.run(Forget(tuple(gone))))
+
+    async def _dropped(self, numbers: Sequence[int]) -> None:
+        keys = [link_of(one).key for one in numbers]
+        await asyncio.to_thread(self.cabinet.drop, keys)
+
+
+def _number(key: str, content: BinaryIO) -> int:
+    """One number for these bytes under this key; whose it is says the row."""
+    made = hashlib.sha256(f"{key}/{digest_of(content)}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(made[:8]) >> 2 | 1
+
+
+def reference(part: RecordFile) -> Attachment:
+    """What stands for a file of a record in what is asked, so that asking again is the same."""
+    return Attachment(id=f"record:{part.conversation}/{part.sequence}/{part.number}")

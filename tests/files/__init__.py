@@ -1,0 +1,1 @@
+"""Files that come with messages: fetched, kept, handed out, sent."""

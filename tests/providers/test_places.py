@@ -20,13 +20,14 @@ ROOT = Path(__file__).parent.parent.parent
 SRC = ROOT / "src" / "threadline"
 NAMES = sorted(one.name for one in OURS)
 
-# Where a provider lives, and the two lists it has a line in.
+# Where a provider lives, and the three lists it has a line in.
 PLACES = (
     "adapters/{name}*.py",
     "transports/{name}*.py",
     "testing/simulators/{name}*.py",
     "adapters/registry.py",
     "testing/simulators/__init__.py",
+    "testing/scenes.py",
 )
 # A platform that runs anywhere is its own test: no simulator stands for it.
 REAL = {"matrix"}
@@ -39,6 +40,9 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "entrypoints/http/webhooks.py": ({"matrix"}, "a homeserver appends this path by itself"),
     "entrypoints/logs.py": ({"slack", "telegram"}, "SDKs whose loggers would show credentials"),
     "entrypoints/cli/connecting.py": ({"discord", "slack", "telegram"}, "examples in a help text"),
+    "entrypoints/cli/care.py": ({"discord", "telegram"}, "examples in a help text"),
+    "entrypoints/cli/demo_platform.py": ({"matrix"}, "a real homeserver repeats nothing on order"),
+    "testing/homeserver.py": ({"matrix"}, "the real platform, instead of a simulator"),
     "entrypoints/cli/attached.py": ({"slack"}, "the word, not the platform"),
     "entrypoints/cli/importing.py": ({"slack", "whatsapp"}, "the archives' options and examples"),
     "entrypoints/cli/demo_import.py": (

@@ -6,6 +6,10 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
+import select
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -223,3 +227,34 @@ def test_an_order_that_is_not_understood_says_why(
 ) -> None:
     with pytest.raises(Refusal, match=said):
         parrot.do(order, **facts)
+
+
+ORPHAN = """
+import os, sys
+from pathlib import Path
+from threadline.testing.simulation import Simulation
+
+made = Simulation("tests.simulators.parrot:Parrot", Path(sys.argv[1]))
+made.start()
+print(made.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_simulator_does_not_outlive_who_started_it(tmp_path: Path) -> None:
+    """Whoever tests is sometimes killed; nothing of it stays to take the machine's time."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        assert starter.stdout is not None
+        simulator = os.pidfd_open(int(starter.stdout.readline()))
+        starter.kill()
+    try:
+        ended, _, _ = select.select([simulator], [], [], 60)
+    finally:
+        os.close(simulator)
+
+    assert ended

@@ -49,7 +49,10 @@ class Simulation:
         """Start it, or start it again on the same port with all it remembers."""
         command = [sys.executable, "-m", "threadline.testing.simulators"]
         self._process = subprocess.Popen(
-            [*command, json.dumps(self._options)], stdout=subprocess.PIPE, text=True
+            [*command, json.dumps(self._options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         about = json.loads(self._process.stdout.readline() or "{}")
@@ -65,8 +68,9 @@ class Simulation:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            for end in (self._process.stdin, self._process.stdout):
+                assert end is not None
+                end.close()
             self._process = None
 
     def __enter__(self) -> Self:

@@ -117,6 +117,19 @@ async def test_an_answer_to_our_first_word_is_heard(store: Store) -> None:
     assert await repaired(store, Listed(ours, said(2)), ours) == ["number 1", "number 2"]
 
 
+async def test_the_first_word_in_a_room_that_was_silent_is_heard(store: Store) -> None:
+    """We know the room, nobody had spoken in it, and the account was heard all the while."""
+    platform = Listed(said(1), said(60), said(61))
+    line = Threadline(store, channels=platform)
+    await line.conversations.ensure(ROOM)
+    heard_at = AT + timedelta(minutes=50)
+
+    await line.histories.repair(ACCOUNT, platform, heard_at=heard_at)
+
+    records = (await line.conversations.transcript(ROOM)).records
+    assert [one.text for one in records] == ["number 60", "number 61"]
+
+
 async def test_what_was_said_before_our_first_word_is_no_gap(store: Store) -> None:
     ours = said(50, own=True)
     platform = Listed(said(1), said(2), ours, said(60))

@@ -85,7 +85,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRooms(Story[list[ConversationRef]]):
-    """The conversations of an account that have records, up to a bound."""
+    """The conversations of an account that were ever live, or hold nothing yet, up to a bound."""
 
     account: Account
 
@@ -100,7 +100,7 @@ class ReadRooms(Story[list[ConversationRef]]):
         while len(found) < GAP_ROOMS:
             rows = loaded.page(Page(CONVERSATIONS, (account.scope_id, after, 500)))
             here = [one for one in rows if one.ref.text.startswith(prefix)]
-            found += [one.ref for one in here if one.about.has_live]
+            found += [one.ref for one in here if one.about.has_live or one.next_sequence == 1]
             if len(here) < 500:
                 break
             after = here[-1].ref.text
@@ -334,19 +334,23 @@ class Histories:
         account: Account,
         dialect: object,
         rooms: Iterable[ConversationRef] | None = None,
+        *,
+        heard_at: datetime | None = None,
     ) -> int:
         """Read what may be missing since we last heard something; answers how many records came.
 
-        In these conversations, or in all of the account that were ever live, and in what began
-        below them meanwhile. Where the provider cannot be asked, or not back to what is known, a
-        notice in the transcript says so.
+        In these conversations, or in all of the account that we know, and in what began below them
+        meanwhile. `heard_at` is when the account was last heard at all: where nobody has spoken
+        yet, the gap begins there. Where the provider cannot be asked, or not back to what is known,
+        a notice in the transcript says so.
         """
         if rooms is None:
             rooms = await self._store.read(ReadRooms(account=account))
         found = 0
         done: set[ConversationRef] = set()
         for ref in rooms:
-            found += await self._repair(account, dialect, ref, done, None)
+            since = None if heard_at is None else heard_at - MARGIN
+            found += await self._repair(account, dialect, ref, done, since)
         return found
 
     async def _repair(
@@ -357,7 +361,8 @@ class Histories:
         done: set[ConversationRef],
         since: datetime | None,
     ) -> int:
-        """One conversation, once, and those below it; `since` is when the gap above it began."""
+        """One conversation, once, and those below it. `since` is when the gap began where nothing
+        in the conversation says so."""
         if ref in done:
             return 0
         done.add(ref)

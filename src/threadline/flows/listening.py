@@ -64,6 +64,22 @@ class ReadConnected(Story[list[Account]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadHeard(Story[datetime | None]):
+    """When something was last fetched for an account."""
+
+    key: AccountKey
+
+    def needs(self) -> Needs:
+        """Its listener."""
+        return Needs(rows=[(LISTENER, self.key)])
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, datetime | None]:
+        """None where nothing ever was."""
+        row = loaded.get(LISTENER, self.key)
+        return Changes(), None if row is None else row.heard_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeListener(Story[Listening | None]):
     """The lease of an account's listener, None while another node has it."""
 
@@ -231,7 +247,8 @@ class Listeners:
     ) -> None:
         """Record, then move the cursor, then tell the provider: in that order, whatever happens."""
         if batch.gap:
-            await self._histories.repair(account, dialect, batch.rooms)
+            heard_at = await self._store.read(ReadHeard(key=key))
+            await self._histories.repair(account, dialect, batch.rooms, heard_at=heard_at)
         await self._hearing.requests(account, dialect, batch.requests)
         if batch.cursor is not None and len(batch.cursor) > MAX_CURSOR:
             raise InvalidInput("the provider's cursor is longer than any.")

@@ -23,7 +23,7 @@ import asyncpg
 from bench.raw import RawPostgres, RawSqlite, RawStore
 from threadline import Threadline
 from threadline.stores.postgres_server import SETTINGS
-from threadline.testing.servers import PostgresServer, postgres_server
+from threadline.testing.postgres import PostgresServer, postgres_server
 
 KEY = bytes(range(32))
 REAL = "real"

@@ -33,8 +33,8 @@ class Kind:
     lanes: int = 1
 
 
-# Those that need no socket; deaths at a gateway are in tests/discord/test_deaths.py.
-PLATFORMS = ("telegram", "twilio", "whatsapp")
+# Deaths at the gateway of Discord, and with a homeserver, are in tests/discord and tests/matrix.
+PLATFORMS = ("slack", "telegram", "twilio", "whatsapp")
 
 
 def _on(name: str, title: str) -> Kind:

@@ -19,7 +19,7 @@ from crash.ledger import Journal, Ledger
 from crash.outcome import Outcome
 from crash.workload import KEY, LIMITS, Workload
 from threadline import Threadline
-from threadline.testing.servers import PostgresServer, postgres_server
+from threadline.testing.postgres import PostgresServer, postgres_server
 
 LOAD_SECONDS = (0.2, 0.8)
 

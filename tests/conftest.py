@@ -30,7 +30,7 @@ from threadline.stores.postgres import PostgresStore, open_postgres
 from threadline.stores.sqlite import SqliteStore
 from threadline.stores.sqlite_file import open_sqlite
 from threadline.testing.clock import StillClock
-from threadline.testing.servers import PostgresServer, postgres_server
+from threadline.testing.postgres import PostgresServer, postgres_server
 
 T = TypeVar("T")
 

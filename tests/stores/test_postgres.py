@@ -33,7 +33,7 @@ from threadline.stores.postgres_bells import EVERYBODY, Intercom, payload
 from threadline.stores.postgres_readers import READERS
 from threadline.stores.postgres_server import OLDEST, Server
 from threadline.stores.wakeups import Wakeups
-from threadline.testing.servers import PostgresServer, postgres_server
+from threadline.testing.postgres import PostgresServer, postgres_server
 
 NEVER = 3_600.0
 SOON = 20.0

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.http.conftest import Site
 from threadline import Threadline
-from threadline.core.model import ConversationRef, TranscriptRecord
+from threadline.core.model import ConversationRef, InboundMessage, TranscriptRecord
+from threadline.core.wire import Heard
+from threadline.flows.replay import Handed
 from threadline.testing.simulation import Simulation
 
 
@@ -47,4 +51,51 @@ async def connected(site: Site, provider: str, given: dict[str, str]) -> dict[st
     made = await boss.post("/v1/accounts", json=body)
     assert made.status_code == 200, made.text
     found: dict[str, Any] = made.json()
+    return found
+
+
+@asynccontextmanager
+async def at_work(line: Threadline) -> AsyncIterator[None]:
+    """Listening and speaking, until this is left."""
+    stopping = asyncio.Event()
+    tasks = [
+        asyncio.create_task(line.listeners.run(stopping)),
+        asyncio.create_task(line.outbox.run(stopping)),
+    ]
+    try:
+        yield
+    finally:
+        stopping.set()
+        await asyncio.gather(*tasks)
+
+
+async def seen(
+    line: Threadline,
+    place: ConversationRef,
+    enough: Callable[[list[TranscriptRecord]], bool],
+    reader: str = "reader",
+) -> list[TranscriptRecord]:
+    """What a reader of a conversation sees, once it is enough."""
+    found: list[TranscriptRecord] = []
+    async for item in line.replay.follow(reader, own=True):
+        if isinstance(item, Handed) and item.ref == place:
+            found.append(item.record)
+            if enough(found):
+                return found
+    raise AssertionError("the conversation ended")
+
+
+async def furnished(line: Threadline, place: ConversationRef) -> ConversationRef:
+    """A conversation that `agent` is bound to and `reader` follows."""
+    await line.conversations.ensure(place)
+    await line.speakers.bind(place, "agent")
+    await line.members.join(place, "reader", policy="all")
+    return place
+
+
+def one(heard: Heard) -> InboundMessage:
+    """The only thing that was heard."""
+    assert not heard.skipped
+    assert not heard.foreign
+    [found] = heard.messages
     return found

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.talk import one
 from threadline.adapters.discord import Discord
 from threadline.core.adapters import Account, Capabilities
 from threadline.core.model import Actor, ConversationRef, InboundMessage, Kind
@@ -53,14 +54,6 @@ def request(body: Any) -> Request:
 def hear(name: str, data: Any, dialect: Discord = DISCORD, **more: Any) -> Heard:
     """What the account hears in one dispatch."""
     return dialect.parse(request({"t": name, "d": data, **more}))
-
-
-def one(heard: Heard) -> InboundMessage:
-    """The only thing that was heard."""
-    assert not heard.skipped
-    assert not heard.foreign
-    [found] = heard.messages
-    return found
 
 
 def said(**more: Any) -> InboundMessage:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.discord.conftest import connected, ref
-from tests.discord.test_story import at_work, furnished, seen
 from tests.http.conftest import Served
+from tests.talk import at_work, furnished, seen
 from threadline.core.model import TranscriptRecord
 from threadline.testing.simulation import Simulation
 
@@ -26,7 +26,7 @@ async def test_a_killed_server_hears_what_it_missed_and_says_nothing_twice(
     url, key = f"sqlite:{served.home / 'threadline.db'}", bytes(range(32))
     (served.home / "threadline.db.key").write_text(key.hex() + "\n")
     async with connected(url, key, discord) as line:
-        await furnished(line, where)
+        await furnished(line, ref(where))
         sent = await line.outbound.publish(ref(where), "agent", "Once.")
     discord.fault("slow", place=where)
     served.start()
@@ -45,7 +45,7 @@ async def test_a_killed_server_hears_what_it_missed_and_says_nothing_twice(
         return len(found) >= 41
 
     async with connected(url, key, discord) as line, at_work(line):
-        found = await seen(line, where, complete)
+        found = await seen(line, ref(where), complete)
         delivery = await line.deliveries.show(sent.id)
 
     said = [f"{when} {number}" for when in ("before", "after") for number in range(20)]

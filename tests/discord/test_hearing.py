@@ -20,10 +20,10 @@ from tests.discord.frames import (
     WEBHOOKS,
     hear,
     message,
-    one,
     request,
     said,
 )
+from tests.talk import one
 from threadline.adapters.discord import Discord
 from threadline.adapters.discord_text import key_in, nonce
 from threadline.core.adapters import Capabilities

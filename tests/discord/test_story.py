@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.discord.conftest import ref
+from tests.talk import at_work, furnished, seen
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import Unauthenticated
-from threadline.core.model import ConversationRef, Direction, Event, TranscriptRecord
-from threadline.flows.replay import Handed
+from threadline.core.model import Direction, Event, TranscriptRecord
 from threadline.testing.simulation import Simulation
-
-
-@asynccontextmanager
-async def at_work(line: Threadline) -> AsyncIterator[None]:
-    """Listening and speaking, until this is left."""
-    stopping = asyncio.Event()
-    tasks = [
-        asyncio.create_task(line.listeners.run(stopping)),
-        asyncio.create_task(line.outbox.run(stopping)),
-    ]
-    try:
-        yield
-    finally:
-        stopping.set()
-        await asyncio.gather(*tasks)
-
-
-async def seen(
-    line: Threadline,
-    where: str,
-    enough: Callable[[list[TranscriptRecord]], bool],
-    reader: str = "reader",
-) -> list[TranscriptRecord]:
-    """What a reader of a conversation sees, once it is enough."""
-    found: list[TranscriptRecord] = []
-    async for item in line.replay.follow(reader, own=True):
-        if isinstance(item, Handed) and item.ref == ref(where):
-            found.append(item.record)
-            if enough(found):
-                return found
-    raise AssertionError("the conversation ended")
-
-
-async def furnished(line: Threadline, channel: str) -> ConversationRef:
-    """A room that `agent` is bound to and `reader` follows."""
-    place = ref(channel)
-    await line.conversations.ensure(place)
-    await line.speakers.bind(place, "agent")
-    await line.members.join(place, "reader", policy="all")
-    return place
 
 
 async def attended(discord: Simulation) -> None:
@@ -87,15 +46,15 @@ async def test_a_question_is_heard_answered_and_the_echo_is_the_same_record(
     line: Threadline, discord: Simulation, room: dict[str, Any]
 ) -> None:
     where = room["id"]
-    place = await furnished(line, where)
+    place = await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         question = discord.do("say", text="When do we open?", channel=where)["id"]
-        await seen(line, where, numbered(1))
+        await seen(line, ref(where), numbered(1))
         sent = await line.outbound.publish(place, "agent", "At nine, @everyone.", reply_to=1)
         [effect] = await asyncio.to_thread(discord.effects, "message", place=where, at_least=1)
         discord.do("say", text="Thanks!", channel=where)
-        heard = await seen(line, where, numbered(3))
+        heard = await seen(line, ref(where), numbered(3))
 
     assert [(it.sequence, it.text) for it in heard] == [
         (1, "When do we open?"),
@@ -116,12 +75,12 @@ async def test_a_message_that_was_said_without_an_answer_is_said_once(
 ) -> None:
     """The gateway shows our own message with the nonce, which is the proof."""
     where = room["id"]
-    place = await furnished(line, where)
+    place = await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         discord.fault(fault, place=where)
         sent = await line.outbound.publish(place, "agent", "Once.")
-        [record] = await seen(line, where, numbered(1))
+        [record] = await seen(line, ref(where), numbered(1))
 
     assert (record.text, record.source_session_id) == ("Once.", "agent")
     assert len(discord.effects("message", place=where)) == 1
@@ -134,13 +93,13 @@ async def test_a_message_in_doubt_is_asked_for_again_under_its_nonce(
 ) -> None:
     """With its echo lost, Discord gives the first message back for the same nonce."""
     where = room["id"]
-    place = await furnished(line, where)
+    place = await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         discord.fault("lose", place=where)
         discord.fault("drop", place=where)
         await line.outbound.publish(place, "agent", "Once.")
-        [record] = await seen(line, where, numbered(1))
+        [record] = await seen(line, ref(where), numbered(1))
 
     [effect] = discord.effects("message", place=where)
     assert (record.message_id, record.source_session_id) == (effect["id"], "agent")
@@ -153,13 +112,13 @@ async def test_a_limit_is_waited_for_and_costs_nothing(
     line: Threadline, discord: Simulation, room: dict[str, Any]
 ) -> None:
     where = room["id"]
-    place = await furnished(line, where)
+    place = await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         discord.fault("rate_limit", wait=0.2, times=2, place=where)
         one = await line.outbound.publish(place, "agent", "One.")
         await line.outbound.publish(place, "agent", "Two.")
-        found = await seen(line, where, numbered(2))
+        found = await seen(line, ref(where), numbered(2))
 
     assert [it.text for it in found] == ["One.", "Two."]
     assert [it["text"] for it in discord.effects("message", place=where)] == ["One.", "Two."]
@@ -171,7 +130,7 @@ async def test_what_comes_twice_or_out_of_order_is_one_record_each(
     line: Threadline, discord: Simulation, room: dict[str, Any]
 ) -> None:
     where = room["id"]
-    await furnished(line, where)
+    await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         discord.fault("duplicate", place=where)
@@ -184,7 +143,7 @@ async def test_what_comes_twice_or_out_of_order_is_one_record_each(
         discord.do("delete", channel=where, messages=[first])
         discord.redeliver()
         discord.do("say", text="end", channel=where)
-        found = await seen(line, where, lambda it: it[-1].text == "end")
+        found = await seen(line, ref(where), lambda it: it[-1].text == "end")
         page = (await line.conversations.transcript(ref(where), limit=50)).records
 
     kinds = [(it.event, it.revises) for it in page]
@@ -206,14 +165,14 @@ async def test_a_thread_on_a_message_begins_with_it_and_is_answered_there(
     line: Threadline, discord: Simulation, room: dict[str, Any]
 ) -> None:
     where = room["id"]
-    await furnished(line, where)
+    await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         root = discord.do("say", text="Lunch?", channel=where)["id"]
-        await seen(line, where, numbered(1))
+        await seen(line, ref(where), numbered(1))
         discord.do("thread", channel=where, message=root)
         discord.do("say", text="At noon.", channel=root, user="bob")
-        found = await seen(line, root, numbered(2), "agent")
+        found = await seen(line, ref(root), numbered(2), "agent")
         await line.outbound.publish(ref(root), "agent", "I come too.", reply_to=2)
         [effect] = await asyncio.to_thread(discord.effects, "message", place=root, at_least=1)
 
@@ -227,14 +186,14 @@ async def test_what_was_missed_while_away_is_read_from_history(
 ) -> None:
     """The session is over, so nothing is replayed; the gap is read, and each is there once."""
     where = room["id"]
-    await furnished(line, where)
+    await furnished(line, ref(where))
     async with at_work(line):
         await attended(discord)
         discord.do("say", text="before", channel=where)
-        await seen(line, where, numbered(1))
+        await seen(line, ref(where), numbered(1))
     discord.do("invalidate")
     discord.do("say", text="meanwhile", channel=where)
     async with at_work(line):
-        found = await seen(line, where, numbered(2))
+        found = await seen(line, ref(where), numbered(2))
 
     assert [it.text for it in found] == ["before", "meanwhile"]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.talk import one
 from threadline.adapters.slack import Slack
 from threadline.core.adapters import Account, Capabilities
 from threadline.core.model import Actor, ConversationRef, InboundMessage, Kind
@@ -95,14 +96,6 @@ def signed(raw: bytes, stamp: str | None = None, secret: str = SECRET, **headers
 def hear(event: Any, dialect: Slack = SLACK, **more: Any) -> Heard:
     """What the account hears in one event."""
     return dialect.parse(request(wrapped(event, **more)))
-
-
-def one(heard: Heard) -> InboundMessage:
-    """The only thing that was heard."""
-    assert not heard.skipped
-    assert not heard.foreign
-    [found] = heard.messages
-    return found
 
 
 def said(**more: Any) -> InboundMessage:

@@ -25,11 +25,11 @@ from tests.slack.frames import (
     changed,
     hear,
     message,
-    one,
     request,
     said,
     wrapped,
 )
+from tests.talk import one
 from threadline.adapters.slack import Slack
 from threadline.adapters.slack_events import METADATA
 from threadline.archives.slack import SlackExport

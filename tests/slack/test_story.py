@@ -10,60 +10,29 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import talk
 from tests.http.conftest import Served, Site, running
 from tests.slack.conftest import TEAM, connected, given, ref
 from tests.talk import connected as connected_to
+from tests.talk import furnished, seen
 from threadline import Threadline
 from threadline.core.deliveries import DeliveryState, Failure
 from threadline.core.errors import Unauthenticated
 from threadline.core.model import ConversationRef, Direction, Event, TranscriptRecord
-from threadline.flows.replay import Handed
 from threadline.testing.simulation import Simulation
 
 
 @asynccontextmanager
 async def at_work(line: Threadline, slack: Simulation) -> AsyncIterator[None]:
-    """Listening and speaking, until this is left."""
-    stopping = asyncio.Event()
-    tasks = [
-        asyncio.create_task(line.listeners.run(stopping)),
-        asyncio.create_task(line.outbox.run(stopping)),
-    ]
-    await asyncio.to_thread(slack.do, "attended")
-    try:
+    """Listening and speaking, once Slack has us on a socket."""
+    async with talk.at_work(line):
+        await asyncio.to_thread(slack.do, "attended")
         yield
-    finally:
-        stopping.set()
-        await asyncio.gather(*tasks)
-
-
-async def seen(
-    line: Threadline,
-    place: ConversationRef,
-    enough: Callable[[list[TranscriptRecord]], bool],
-    reader: str = "reader",
-) -> list[TranscriptRecord]:
-    """What a reader of a conversation sees, once it is enough."""
-    found: list[TranscriptRecord] = []
-    async for item in line.replay.follow(reader, own=True):
-        if isinstance(item, Handed) and item.ref == place:
-            found.append(item.record)
-            if enough(found):
-                return found
-    raise AssertionError("the conversation ended")
 
 
 def numbered(count: int) -> Callable[[list[TranscriptRecord]], bool]:
     """So many records."""
     return lambda found: len(found) >= count
-
-
-async def furnished(line: Threadline, place: ConversationRef) -> ConversationRef:
-    """A conversation that `agent` is bound to and `reader` follows."""
-    await line.conversations.ensure(place)
-    await line.speakers.bind(place, "agent")
-    await line.members.join(place, "reader", policy="all")
-    return place
 
 
 async def records(line: Threadline, place: ConversationRef) -> list[TranscriptRecord]:

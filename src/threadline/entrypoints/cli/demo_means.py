@@ -17,12 +17,10 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from rich.console import Console
-from rich.rule import Rule
-from rich.text import Text
 
 from threadline.core.errors import ConfigError, ThreadlineError
 from threadline.entrypoints.cli.demo import Kept
+from threadline.entrypoints.cli.demo_steps import Steps
 from threadline.testing.scenes import Scene
 
 # What is answered; everything else is not.
@@ -39,10 +37,9 @@ PAUSE = 0.05
 
 
 @dataclass(slots=True)
-class Means:
+class Means(Steps):
     """A platform, a server of ours connected to it, and what is said on it."""
 
-    console: Console
     name: str
     there: Scene
     home: Path
@@ -55,22 +52,6 @@ class Means:
     people: list[tuple[str, str]] = field(default_factory=list)
     server: Kept | None = None
     boss: httpx.AsyncClient | None = None
-    _step: int = 0
-
-    def title(self, text: str, *lines: str) -> None:
-        """Begin a step."""
-        self._step += 1
-        self.console.print()
-        self.console.print(Rule(f"{self._step}. {text}", align="left", style="bold"))
-        if lines:
-            self.console.print(" ".join(lines), markup=False)
-            self.console.print()
-
-    def verdict(self, kept: bool, text: str) -> bool:
-        """Say whether a promise was kept."""
-        mark = Text("✓ " if kept else "✗ ", style="bold green" if kept else "bold red")
-        self.console.print(mark + Text(text))
-        return kept
 
     def ref(self, who: str) -> str:
         """Where somebody talks, as a command names it."""

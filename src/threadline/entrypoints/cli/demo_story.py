@@ -17,7 +17,6 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +26,7 @@ from threadline.core.model import Kind
 from threadline.entrypoints.cli import demo_kill
 from threadline.entrypoints.cli.demo import exports_of_the_checkout
 from threadline.entrypoints.cli.demo_import import import_all, show_table
+from threadline.entrypoints.cli.demo_steps import Steps
 from threadline.flows.conversations import State
 
 ADA = Actor("U1", "Ada")
@@ -90,14 +90,12 @@ def _what_next(console: Console, home: Path, room: str) -> None:
 
 
 @dataclass(slots=True)
-class Tale:
+class Tale(Steps):
     """The story, step by step, on one store."""
 
-    console: Console
     url: str
     exports: Path
     room: str = ""
-    _step: int = 0
 
     async def tell(self) -> bool:
         """All of it. Answers whether every promise was kept."""
@@ -113,21 +111,8 @@ class Tale:
         kept.append(await self._kill(before))
         return all(kept)
 
-    def _title(self, text: str, *lines: str) -> None:
-        self._step += 1
-        self.console.print()
-        self.console.print(Rule(f"{self._step}. {text}", align="left", style="bold"))
-        if lines:
-            self.console.print(" ".join(lines), markup=False)
-            self.console.print()
-
-    def _verdict(self, kept: bool, text: str) -> bool:
-        mark = Text("✓ " if kept else "✗ ", style="bold green" if kept else "bold red")
-        self.console.print(mark + Text(text))
-        return kept
-
     async def _import(self, tl: Threadline) -> None:
-        self._title(
+        self.title(
             "Conversations that already exist",
             f"Importing every export in {_short(self.exports)}. Each room and each thread",
             "becomes a conversation: one durable transcript, numbered 1, 2, 3 … without a gap.",
@@ -143,7 +128,7 @@ class Tale:
     async def _readers(self, tl: Threadline) -> bool:
         room = self.room
         before = await tl.conversations.show(room)
-        self._title(
+        self.title(
             "One room, three readers, each by its own policy",
             f"The room is {_inert(before.title)!r} ({room}), {before.head:,} records long.",
             "A session is an agent's seat. `archivist` joins with policy all, `helper` with",
@@ -183,13 +168,13 @@ class Tale:
         self.console.print(
             f"`archivist` acknowledges up to {head:,} and asks again: {again} records."
         )
-        return self._verdict(
+        return self.verdict(
             counts == {"archivist": head, "helper": 3, "latecomer": min(5, head)} and again == 0,
             "each reader got exactly the slice its policy allows, each record once",
         )
 
     async def _speaker(self, tl: Threadline) -> bool:
-        self._title(
+        self.title(
             "Who speaks is not who reads",
             "In a new room `coder` and `guide` have handles; `watcher` is a member without one.",
         )
@@ -218,13 +203,13 @@ class Tale:
         self.console.print(
             "Read by " + ", ".join(f"{name}: {count} of 5" for name, count in read.items()) + "."
         )
-        return self._verdict(
+        return self.verdict(
             chosen == [None, "coder", "coder", "guide", "guide"] and set(read.values()) == {5},
             "at most one speaker per message, chosen when it was stored; everybody reads it all",
         )
 
     async def _duplicate(self, tl: Threadline) -> bool:
-        self._title(
+        self.title(
             "Platforms deliver twice",
             "The message with the id support-2 comes once more, as after a lost answer.",
         )
@@ -237,13 +222,13 @@ class Tale:
             f"Answer: {'a duplicate' if taken.duplicate else 'new'}, record {taken.sequence}; the "
             f"newest record was {before} and is {after}."
         )
-        return self._verdict(
+        return self.verdict(
             taken.duplicate and taken.sequence == 2 and before == after,
             "one record per message id, for ever",
         )
 
     async def _gate(self, tl: Threadline) -> bool:
-        self._title(
+        self.title(
             "History first, even while people talk",
             "A gated import is open in a new room. Two live messages come in the middle of it.",
         )
@@ -264,13 +249,13 @@ class Tale:
         for record in page.records:
             self.console.print(f"  {record.sequence}  {record.provenance.value:<8}  {record.text}")
         wanted = ["old 1", "old 2", "old 3", "old 4", "live 1", "live 2"]
-        return self._verdict(
+        return self.verdict(
             all(one.held for one in live) and texts == wanted,
             "what waited was appended behind the history, in the order it came",
         )
 
     async def _kill(self, before: dict[str, int]) -> bool:
-        self._title(
+        self.title(
             "kill -9",
             f"Another process opens the same store and appends, {demo_kill.IN_FLIGHT} at a time.",
             f"It prints a number once that is committed. After {demo_kill.ENOUGH} numbers it gets",
@@ -298,13 +283,13 @@ class Tale:
             )
             whole = await demo_kill.look(tl, PACE, killed)
             after = {ref: head for ref, head in (await _census(tl)).items() if ref != PACE}
-        kept = self._verdict(
+        kept = self.verdict(
             found.good and whole.good and known == found.beyond,
             f"{len(killed.acknowledged) - len(found.lost)} of {len(killed.acknowledged)} "
             f"acknowledged are there, {len(whole.doubled)} of {whole.stored} records twice, no gap",
         )
         return (
-            self._verdict(
+            self.verdict(
                 after == before,
                 f"all {len(before):,} conversations from before are as they were "
                 f"({sum(before.values()):,} records: the imported, what was said since, and the "

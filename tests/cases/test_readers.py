@@ -160,6 +160,7 @@ OWN_PLACE = {"where", "ref", "conversation"}
 WITHOUT_CALLER = {
     "census.complete",
     "census.step",
+    "files.close",
     "guests.enter",
     "guests.recognise",
     "guests.show",

@@ -2,7 +2,8 @@
 
 A place is a channel, and below it the threads that hang on its messages. The stamp of a message is
 its id, unique in its channel only. Slack has no key that makes a send safe to repeat; every message
-carries its delivery's key as metadata, by which it is found again in the history.
+carries its delivery's key as metadata, one with files in the name of the first, by which it is
+found again in the history.
 """
 
 from __future__ import annotations
@@ -24,6 +25,16 @@ from threadline.adapters.slack_answers import (
 )
 from threadline.adapters.slack_api import API, Api, turned
 from threadline.adapters.slack_events import METADATA, Eye, hear, key_in
+from threadline.adapters.slack_files import (
+    MAX_FILES,
+    MAX_UPLOAD,
+    SHOW,
+    Bringing,
+    reserve,
+    show,
+    shown,
+)
+from threadline.adapters.slack_files import following as next_step
 from threadline.adapters.slack_past import (
     Forward,
     following,
@@ -77,6 +88,10 @@ class Slack:
         return Capabilities(
             max_length=MAX_LENGTH,
             unit=Unit.CHARACTERS,
+            attachments=True,
+            uploads=True,
+            max_files=MAX_FILES,
+            max_file=MAX_UPLOAD,
             edits=True,
             history=True,
             child_conversations=True,
@@ -117,7 +132,10 @@ class Slack:
     # --- saying ----------------------------------------------------------------------------------
 
     def render(self, message: OutboundMessage) -> ApiCall:
-        """The call that says one part: nobody is called, no link is unfolded."""
+        """The call that says one part: nobody is called, no link is unfolded. Files are brought to
+        Slack first."""
+        if message.attachments:
+            return reserve(self._api, message)
         ref = message.conversation
         thread = {} if ref.parent_conversation_id is None else {"thread_ts": ref.conversation_id}
         body: dict[str, Any] = {
@@ -133,6 +151,11 @@ class Slack:
     def read(self, call: ApiCall, answer: ApiResponse) -> ApiCall | Sent | Refused | Doubt:
         """The stamp of the message is the proof. What Slack cannot read is said as it was written,
         and without metadata where the workspace takes none."""
+        if isinstance(call, Bringing):
+            step = next_step(self._api, call, answer)
+            return self._show(call) if step is None else step
+        if call.route == SHOW:
+            return shown(call, answer)
         body, asked = json_object(answer.body), json_object(call.body)
         if is_ok(answer):
             ts, channel = stamp(body.get("ts")), ident(body.get("channel"))
@@ -155,8 +178,21 @@ class Slack:
     def _say(self, body: dict[str, Any], key: str, message: OutboundMessage | None) -> ApiCall:
         return replace(self._api.do("chat.postMessage", body, key=key), message=message)
 
+    def _show(self, call: Bringing) -> ApiCall:
+        """The call that shows the files, once Slack has them all. Nobody saw anything before."""
+        message = call.message
+        assert message is not None
+        ref = message.conversation
+        body = show(message, call.brought)
+        body["channel_id"] = ref.parent_conversation_id or ref.conversation_id
+        if ref.parent_conversation_id is not None:
+            body["thread_ts"] = ref.conversation_id
+        if words := mrkdwn(clean(message.text)):
+            body["initial_comment"] = words
+        return self._api.do(SHOW, body, key=message.key)
+
     def look_up(self, message: OutboundMessage) -> ApiCall:
-        """The call for what was said since the first attempt, with its metadata."""
+        """The call for what was said since the first attempt, with its key."""
         method, asked = question(message.conversation)
         if message.called_at is not None:
             asked["oldest"] = f"{(message.called_at - SKEW).timestamp():.6f}"

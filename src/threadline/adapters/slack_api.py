@@ -55,7 +55,7 @@ class Api:
         if not attachment.url and attachment.id:
             return self.ask("files.info", {"file": attachment.id})
         headers = {"accept": "*/*"}
-        if self._is_slacks(attachment.url):
+        if self.is_slacks(attachment.url):
             headers |= self._bearer("bot_token")
         most = MAX_FILE if attachment.size is None else max(attachment.size, 1)
         return ApiCall(method="GET", url=attachment.url, headers=headers, route="file", most=most)
@@ -63,7 +63,7 @@ class Api:
     def _bearer(self, token: str) -> dict[str, str]:
         return {"authorization": f"Bearer {self._credentials.get(token, '')}"}
 
-    def _is_slacks(self, url: str) -> bool:
+    def is_slacks(self, url: str) -> bool:
         """Whether a link leads to Slack, or to the platform we were told."""
         try:
             where, ours = urlsplit(url), urlsplit(self.base)

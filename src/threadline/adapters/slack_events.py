@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from threadline.adapters.slack_files import key_of, unmarked
 from threadline.core import slack
 from threadline.core.adapters import Account
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
@@ -201,16 +202,18 @@ def message_of(eye: Eye, entry: Mapping[str, Any], spot: Spot) -> InboundMessage
 
 
 def slack_files(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The files of an entry, as data."""
-    return tuple(map(slack.attachment, records(entry.get("files"))))
+    """The files of an entry, as data, under the names they were given."""
+    found = map(slack.attachment, records(entry.get("files")))
+    return tuple(replace(one, name=unmarked(one.name)[0]) for one in found)
 
 
 def key_in(entry: Mapping[str, Any]) -> str | None:
-    """The key of the delivery in a message's metadata; None where it is none of ours."""
+    """The key of the delivery in a message's metadata, or in the name of a file beside it; None
+    where it is none of ours."""
     match entry.get("metadata"):
         case {"event_type": str(kind), "event_payload": {"key": str(key)}} if kind == METADATA:
             return ident(key)
-    return None
+    return key_of(entry)
 
 
 def _where(

@@ -37,6 +37,16 @@ class Files(World):
         self.files[ident] = kept
         return self.file(ident, kept)
 
+    def shown(self, ident: str, where: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        """Write down in which message a file was shown."""
+        kept = self.files[ident]
+        kind = "public" if where["kind"] == "channel" else "private"
+        share = {name: message[name] for name in ("ts", "thread_ts") if name in message}
+        shares = kept.get("shares", {})
+        places = shares.get(kind, {})
+        places = places | {where["id"]: [*places.get(where["id"], []), share]}
+        self.files[ident] = kept | {"shares": shares | {kind: places}}
+
     def file(self, ident: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         """A file object as everybody sees it."""
         kind = mimetypes.guess_type(kept["name"])[0] or "application/octet-stream"

@@ -63,7 +63,10 @@ class People(Files):
         if files:
             shared = [self.kept(name, content) for name, content in files]
             more |= {"subtype": "file_share", "files": shared, "upload": False}
-        return self.write(where, author, text, **more)
+        made = self.write(where, author, text, **more)
+        for one in more.get("files", ()):
+            self.shown(one["id"], where, made)
+        return made
 
     def do_file(
         self,
@@ -159,7 +162,11 @@ class People(Files):
         """Every token is refused like this from now on, as with `token_revoked`."""
         self.ground.settings["revoked"] = error
 
-    def do_expect(self, ack: float = 3.0, page: int = 1000, metadata: bool = False) -> None:
+    def do_expect(
+        self, ack: float = 3.0, page: int = 1000, metadata: bool = False, shares: bool = False
+    ) -> None:
         """How long a socket may take to acknowledge, in seconds; how many messages a page of
-        history has at most; whether events carry the metadata of a message."""
-        self.ground.settings.update({"ack": ack, "page": page, "metadata": metadata})
+        history has at most; whether events carry the metadata of a message; whether the answer to
+        an upload says already where its files were shown."""
+        told = {"ack": ack, "page": page, "metadata": metadata, "shares": shares}
+        self.ground.settings.update(told)

@@ -122,13 +122,19 @@ class Speech(Rooms):
         for one, root in zip(where, roots, strict=True):
             more: dict[str, Any] = {"subtype": "file_share", "files": shared}
             made = self.write(one, self.bot, text, **own(**more, **root))
+            for ident, _ in known:
+                self.shown(ident, one, made)
             names = [it["name"] for it in shared]
             about = {"thread": root.get("thread_ts"), "files": names}
             self.ground.effect("file", one["id"], id=made["ts"], text=text, **about)
+        # Mostly the real one answers before it has shown them anywhere.
+        if self.ground.settings.get("shares"):
+            shared = [it | {"shares": self.files[it["id"]].get("shares", {})} for it in shared]
         return {"files": shared}
 
     def _files_info(self, asked: Asked) -> dict[str, Any]:
         kept = self.files.get(asked.text("file"))
         if kept is None or not kept["shared"]:
             raise Refused("file_not_found")
-        return {"file": self.file(asked.text("file"), kept), "comments": []}
+        about = {"shares": kept.get("shares", {})}
+        return {"file": self.file(asked.text("file"), kept) | about, "comments": []}

@@ -14,6 +14,8 @@ from threadline.core.wire import ApiCall
 
 API: Final = "https://slack.com/api"
 MAX_FILE: Final = 100 * 1024 * 1024
+# The page to log in, which comes in place of a file, may be longer than the file is.
+LOGIN: Final = 1024 * 1024
 
 
 class Api:
@@ -57,7 +59,7 @@ class Api:
         headers = {"accept": "*/*"}
         if self.is_slacks(attachment.url):
             headers |= self._bearer("bot_token")
-        most = MAX_FILE if attachment.size is None else max(attachment.size, 1)
+        most = MAX_FILE if attachment.size is None else max(attachment.size, LOGIN)
         return ApiCall(method="GET", url=attachment.url, headers=headers, route="file", most=most)
 
     def _bearer(self, token: str) -> dict[str, str]:

@@ -42,6 +42,8 @@ class Slack(Sockets):
     def route(self, call: Call) -> tuple[str, str]:
         """The method, such as `chat.postMessage`; the place is the channel."""
         name = call.path.removeprefix("/api/")
+        if call.path.startswith("/upload/v1/"):
+            return "upload", ""
         if name not in METHODS:
             return f"{call.method} {call.path}", ""
         try:

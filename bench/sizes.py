@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Seconds of a stretch, how many stretches (`rounds`), and how large what is measured is."""
+    """Seconds of a stretch, how many stretches (`rounds`), and how large what is measured is.
+
+    `webhooks` and `deliveries` are those of one stretch.
+    """
 
     seconds: float
     rounds: int = 3
@@ -23,6 +26,8 @@ class Sizes:
     each: int = 300
     imported: int
     starts: int = 7
+    webhooks: int = 2_000
+    deliveries: int = 400
 
 
 FULL = Sizes(
@@ -44,6 +49,8 @@ QUICK = Sizes(
     imported=20_000,
     prefilled=500,
     starts=3,
+    webhooks=200,
+    deliveries=80,
 )
 SLICE = Sizes(
     seconds=0.02,
@@ -60,4 +67,6 @@ SLICE = Sizes(
     each=5,
     imported=300,
     starts=1,
+    webhooks=8,
+    deliveries=16,
 )

@@ -1,30 +1,26 @@
 """What platforms send, until it is answered and read; and what is said there, until it is settled.
 
 `threadline serve` as a process of its own, with an account on every platform that sends webhooks.
-A simulator in this process makes and signs them as its platform does, before the clock runs; those
-of a Matrix homeserver are made here. What is said goes to a simulator that is a process.
+They are made and signed before the clock runs. What is said goes to a simulator, which is a process
+as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack, ExitStack, closing
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import aiohttp
-from aiohttp import web as http
 
 from bench.machine import tuned
 from bench.outcome import Row, Target, row
 from bench.raw import RawStore, Rows
+from bench.signing import PLACES, Platform, matrix, simulated
 from bench.sites import REAL, Site, Sites
 from bench.sizes import Sizes
 from bench.speech import TEXT, body
@@ -34,10 +30,8 @@ from threadline.core.adapters import Account
 from threadline.core.model import ConversationRef
 from threadline.core.wire import ApiCall, OutboundMessage
 from threadline.testing.simulation import Simulation
-from threadline.testing.simulators import simulator
 from threadline.testing.simulators.ground import Ground
 from threadline.testing.simulators.shelf import Shelf
-from threadline.testing.simulators.wire import Event, Push
 
 SHARE = Target("ratio", ">=", 0.5)
 RATE = Target("ours", ">=", 4_000, "a second")
@@ -46,164 +40,38 @@ TAIL = Target("ours", "<=", 25.0, "ms")
 SIMULATED = ("telegram", "slack", "whatsapp", "twilio")
 MANY = 64
 PACED_A_SECOND = 2_000
-PLACES = 10
 LANES = 8
-SECRET = "bench-secret-of-webhooks"
 _WORD = re.compile(rb"\(word (\d+)\)")
-_numbers = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class Platform:
-    """A connected account, and the hand that makes the requests its webhook gets.
-
-    `make` gives one for each of these numbers, with the number in its text. Those that are `quiet`
-    are verified and decoded as the others are, and say nothing.
-    """
-
-    name: str
-    web: Web
-    account_id: str
-    make: Callable[[Sequence[int], bool], list[Push]]
-
-    def signed(self, count: int, *, quiet: bool = False) -> list[tuple[int, bytes]]:
-        """So many new ones as bytes, each with its number."""
-        numbers = list(itertools.islice(_numbers, count))
-        pushes = self.make(numbers, quiet)
-        return [(n, _bytes(self.web, one)) for n, one in zip(numbers, pushes, strict=True)]
-
-
-def _url(web: Web) -> str:
-    return f"http://127.0.0.1:{web.port}"
-
-
-def _bytes(web: Web, push: Push) -> bytes:
-    heads = {**push.headers, "host": f"127.0.0.1:{web.port}", "content-length": len(push.body)}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in heads.items())
-    path = push.url.removeprefix(_url(web))
-    return f"{push.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + push.body
-
-
-def _words(number: int) -> str:
-    return f"{TEXT} (word {number})"
-
-
-async def _connect(web: Web, provider: str, known: dict[str, str]) -> tuple[str, str]:
-    """The id of the account, and the address of its webhook."""
-    asks = (await web.ask("GET", f"/v1/providers/{provider}"))["asks"]
-    given = {one["name"]: known[one["name"]] for one in asks if one["name"] in known}
-    asked = {"provider": provider, "given": given, "public_url": _url(web)}
-    made = await web.ask("POST", "/v1/accounts", asked)
-    return made["state"]["account_id"], _url(web) + made["webhook"]
-
-
-async def _simulated(web: Web, there: Simulation) -> Platform:
-    """An account on a simulated platform."""
-    known = {**there.credentials, "api": there.api, "public_url": _url(web)}
-    if there.name == "telegram":
-        known |= {"mode": "webhook", "webhook_secret": SECRET}
-    if there.name == "slack":
-        known["bot_token"] = known.pop("token")
-        del known["app_token"]
-    account, url = await _connect(web, there.name, known)
-    secret = SECRET if there.name == "telegram" else ""
-    ground = Ground(Shelf())
-    hand: Any = simulator(there.name)(ground)
-    places: list[dict[str, Any]] = []
-    for n in range(PLACES):
-        match there.name:
-            case "telegram":
-                places.append({"chat": -101 - n, "user": 42, "name": "Ada"})
-            case "slack":
-                places.append({"channel": hand.do_channel(users=["ada"])["id"], "user": "ada"})
-            case "whatsapp":
-                places.append({"phone": f"1555010{n:04}", "user_id": f"US.{n + 1}"})
-            case _:
-                places.append({"phone": f"+1555010{n:04}"})
-
-    def taken() -> list[Event]:
-        found = ground.waiting()
-        for one in found:
-            ground.settle(one)
-        return found
-
-    taken()
-
-    def make(numbers: Sequence[int], quiet: bool) -> list[Push]:
-        for number in numbers:
-            hand.do_say(text=_words(number), **places[number % PLACES])
-        found = [_quiet(one) if quiet else one for one in taken()]
-        return [hand.push(one, url, secret) for one in found]
-
-    return Platform(there.name, web, account, make)
-
-
-def _quiet(event: Event) -> Event:
-    """An event of Slack's of a kind that nobody knows."""
-    return replace(event, what={**event.what, "event": {**event.what["event"], "type": "bench"}})
-
-
-@asynccontextmanager
-async def _homeserver() -> AsyncIterator[str]:
-    """What an application service asks a homeserver while it is connected: who it is."""
-
-    async def answer(request: http.Request) -> http.Response:
-        return http.json_response({"user_id": "@bench:bench.test", "displayname": "Bench"})
-
-    app = http.Application()
-    app.router.add_get("/{rest:.*}", answer)
-    runner = http.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await http.TCPSite(runner, "127.0.0.1", 0).start()
-        yield "http://{}:{}".format(*runner.addresses[0][:2])
-    finally:
-        await runner.cleanup()
-
-
-async def _matrix(web: Web) -> Platform:
-    """An application service, which a homeserver pushes to."""
-    async with _homeserver() as api:
-        known = {"api": api, "access_token": "bench", "hs_token": SECRET}
-        account, url = await _connect(web, "matrix", known)
-    headers = {"authorization": f"Bearer {SECRET}", "content-type": "application/json"}
-
-    def push(number: int) -> Push:
-        event = {
-            "type": "m.room.message",
-            "room_id": f"!{number % PLACES}:bench.test",
-            "sender": "@ada:bench.test",
-            "event_id": f"${number}:bench.test",
-            "origin_server_ts": 1_700_000_000_000 + number,
-            "content": {"msgtype": "m.text", "body": _words(number)},
-        }
-        path = f"{url}/_matrix/app/v1/transactions/{number}"
-        content = json.dumps({"events": [event]}).encode()
-        return Push(url=path, body=content, headers=headers, method="PUT")
-
-    return Platform("matrix", web, account, lambda numbers, _: [push(one) for one in numbers])
 
 
 async def rows(sites: Sites, sizes: Sizes, folder: Path) -> list[Row]:
     """All rows about platforms."""
     found: list[Row] = []
-    for site in sites.on(REAL):
-        async with AsyncExitStack() as stack:
-            settings = {"ADAPTERS_ALLOW_PRIVATE": "1"}
-            web = await stack.enter_async_context(serving(site, folder, "platforms", **settings))
-            raw = await stack.enter_async_context(site.raw(await site.place()))
-            await raw.begin(sizes.rooms)
-            there: dict[str, Simulation] = {}
-            for name in SIMULATED:
-                home = folder / f"{name}-{site.engine}"
-                home.mkdir()
-                there[name] = stack.enter_context(Simulation(name, home))
-            platforms = [await _simulated(web, there[name]) for name in SIMULATED]
-            platforms.append(await _matrix(web))
-            with tuned():
-                found += await _heard(web, site, sizes, platforms, raw)
-                found += await _rates(web, site, sizes, platforms[SIMULATED.index("slack")])
-                found.append(await _settled(web, site, sizes, there["telegram"], platforms[0]))
+    with ExitStack() as stack:
+        there: list[Simulation] = []
+        for name in SIMULATED:
+            (home := folder / name).mkdir()
+            there.append(stack.enter_context(Simulation(name, home)))
+        for site in sites.on(REAL):
+            found += await _on(site, sizes, folder, there)
+    return found
+
+
+async def _on(site: Site, sizes: Sizes, folder: Path, there: list[Simulation]) -> list[Row]:
+    settings = {"ADAPTERS_ALLOW_PRIVATE": "1"}
+    async with AsyncExitStack() as stack:
+        web = await stack.enter_async_context(serving(site, folder, "platforms", **settings))
+        raw = await stack.enter_async_context(site.raw(await site.place()))
+        await raw.begin(sizes.rooms)
+        platforms = {"matrix": await matrix(web)}
+        for one in there:
+            ground = Ground(stack.enter_context(closing(Shelf())))
+            platforms[one.name] = await simulated(web, one, ground)
+        with tuned():
+            found = await _heard(web, site, sizes, list(platforms.values()), raw)
+            found += await _rates(web, site, sizes, platforms["slack"])
+            account_id = platforms["telegram"].account_id
+            found.append(await _settled(web, site, sizes, there[0], account_id))
     return found
 
 
@@ -213,10 +81,7 @@ async def _take(line: Line, request: bytes) -> None:
 
 
 async def _conversations(web: Web) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await web.ask("GET", "/v1/conversations?limit=500"))[
-        "conversations"
-    ]
-    return found
+    return list((await web.ask("GET", "/v1/conversations?limit=500"))["conversations"])
 
 
 def _cuts(times: list[float]) -> tuple[float, float]:
@@ -254,7 +119,7 @@ async def _heard(
         for one in platforms:
             ours, theirs = list[float](), list[float]()
             for _ in range(sizes.rounds):
-                for number, request in one.signed(max(1, sizes.each // sizes.rounds)):
+                for number, request in one.signed(max(1, sizes.heard // sizes.rounds)):
                     began = time.perf_counter()
                     await _take(line, request)
                     ours.append(time.perf_counter() - began)
@@ -262,7 +127,7 @@ async def _heard(
                         came.clear()
                         await asyncio.wait_for(came.wait(), HANDED_SECONDS)
                     delays.append(arrived[number] - began)
-                for single in made.take(max(1, sizes.each // sizes.rounds)):
+                for single in made.take(max(1, sizes.heard // sizes.rounds)):
                     began = time.perf_counter()
                     await raw.write([single])
                     theirs.append(time.perf_counter() - began)
@@ -311,7 +176,7 @@ async def _rates(web: Web, site: Site, sizes: Sizes, slack: Platform) -> list[Ro
     after = sum(one["head"] for one in await _conversations(web))
     assert after - before == (2 * sizes.rounds + 1) * sizes.webhooks, "not everything was recorded"
     about, name = (site.engine, site.disk), "signed webhooks of slack"
-    rate = RATE if site.engine == "sqlite" else None
+    rate, tail = (RATE, TAIL) if site.engine == "sqlite" else (None, None)
     unit = "a second"
     paced = f"{name} → 2xx, {PACED_A_SECOND:,} a second, p99"
     return [
@@ -324,7 +189,7 @@ async def _rates(web: Web, site: Site, sizes: Sizes, slack: Platform) -> list[Ro
             target=SHARE,
         ),
         row(f"{name}, {MANY} in flight", *about, ours=median(many), unit=unit, target=rate),
-        row(paced, *about, ours=_cuts(times)[1], unit="ms", target=TAIL),
+        row(paced, *about, ours=_cuts(times)[1], unit="ms", target=tail),
     ]
 
 
@@ -351,42 +216,37 @@ async def _paced(web: Web, requests: list[tuple[int, bytes]]) -> list[float]:
     return times
 
 
-async def _settled(
-    web: Web, site: Site, sizes: Sizes, there: Simulation, platform: Platform
-) -> Row:
+async def _settled(web: Web, site: Site, sizes: Sizes, there: Simulation, account_id: str) -> Row:
     """Deliveries a second, from when all wait in their lanes until all are settled.
 
-    The platform holds the first of each lane until then, so that publishing is not measured; those
-    are not counted. The raw figure is the same calls as one client makes them, a lane at a time.
+    The platform holds the first of each lane until then, which is not counted; of publishing only
+    the last of each lane is measured. Raw are the same calls by one client, with as many lanes.
     """
     chats = [str(-901 - n) for n in range(LANES)]
-    refs = [ConversationRef("telegram", platform.account_id, chat) for chat in chats]
+    refs = [ConversationRef("telegram", account_id, chat) for chat in chats]
     account = Account(
         scope_id="default",
         provider="telegram",
-        account_id=platform.account_id,
+        account_id=account_id,
         credentials=there.credentials,
         settings={"api": there.api},
     )
     rooms: list[str] = []
     for chat in chats:
         there.do("chat", chat=int(chat), title="Bench")
-        place = {"provider": "telegram", "account_id": platform.account_id}
-        asked = place | {"conversation_id": chat, "kind": "room"}
-        rooms.append(
-            f"/v1/conversations/{(await web.ask('POST', '/v1/conversations', asked))['id']}"
-        )
-        bound = {"session_id": "bench-speaker", "policy": "all"}
-        await web.ask("PUT", f"{rooms[-1]}/binding", bound)
+        place = {"provider": "telegram", "account_id": account_id, "conversation_id": chat}
+        made = await web.ask("POST", "/v1/conversations", place | {"kind": "room"})
+        rooms.append(f"/v1/conversations/{made['id']}")
+        await web.ask("PUT", f"{rooms[-1]}/binding", {"session_id": "speaker", "policy": "all"})
     each = sizes.deliveries // LANES
-    ours, raw = [], []
+    before, ours, raw = len(there.effects("message")), [], []
     for _ in range(sizes.rounds):
         ours.append((each - 1) * LANES / await _said(web, there, chats, rooms, each))
         calls = [
             [_call(Telegram(account), ref, number) for number in range(each - 1)] for ref in refs
         ]
         raw.append((each - 1) * LANES / await _called(calls))
-    told = len(there.effects("message"))
+    told = len(there.effects("message")) - before
     assert told == sizes.rounds * LANES * (2 * each - 1), "not everything was said"
     name = f"deliveries to telegram, {LANES} conversations, until settled"
     about = (site.engine, site.disk)
@@ -400,7 +260,7 @@ async def _said(
     before = len(there.calls("sendMessage"))
     for chat in chats:
         there.fault("slow", place=chat, on="sendMessage")
-    words = {"session_id": "bench-speaker", "text": TEXT}
+    words = {"session_id": "speaker", "text": TEXT}
     requests = [web.request("POST", f"{room}/messages", words) for room in rooms]
     await _through(web, [(0, one) for one in requests * (each - 1)], IN_FLIGHT)
     there.calls("sendMessage", at_least=before + LANES)
@@ -417,10 +277,8 @@ async def _said(
 
 
 def _call(dialect: Telegram, ref: ConversationRef, number: int) -> ApiCall:
-    words = OutboundMessage(
-        conversation=ref, text=TEXT, key=f"raw-{number}", session_id="bench-speaker"
-    )
-    return dialect.render(words)
+    key = f"raw-{number}"
+    return dialect.render(OutboundMessage(conversation=ref, text=TEXT, key=key, session_id=""))
 
 
 async def _called(lanes: list[list[ApiCall]]) -> float:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Sizes:
     """Seconds of a stretch, how many stretches (`rounds`), and how large what is measured is.
 
-    `webhooks` and `deliveries` are those of one stretch.
+    `heard` are the webhooks of one platform that are sent one after the other; `webhooks` and
+    `deliveries` are those of one stretch.
     """
 
     seconds: float
@@ -26,8 +27,9 @@ class Sizes:
     each: int = 300
     imported: int
     starts: int = 7
-    webhooks: int = 2_000
-    deliveries: int = 400
+    heard: int = 150
+    webhooks: int = 1_000
+    deliveries: int = 240
 
 
 FULL = Sizes(
@@ -49,8 +51,9 @@ QUICK = Sizes(
     imported=20_000,
     prefilled=500,
     starts=3,
-    webhooks=200,
-    deliveries=80,
+    heard=15,
+    webhooks=100,
+    deliveries=48,
 )
 SLICE = Sizes(
     seconds=0.02,
@@ -67,6 +70,7 @@ SLICE = Sizes(
     each=5,
     imported=300,
     starts=1,
+    heard=2,
     webhooks=8,
     deliveries=16,
 )

@@ -28,6 +28,7 @@ from threadline.flows.inbound import Append
 from threadline.flows.replay import Handed
 from threadline.flows.sessions import Retire
 from threadline.flows.statuses import DeliveryStatus
+from threadline.flows.uploads import RecordFile
 
 BOT = Actor("B9", "Robot", is_bot=True)
 SIDE = ConversationRef("slack", "T1", "C2")
@@ -155,11 +156,16 @@ GIVEN: dict[str, Any] = {
     "first": 1,
     "last": 1,
     "account": Account(provider="slack", account_id="T1"),
+    "content": b"bytes",
+    "part": RecordFile(conversation=str(ROOM), sequence=1),
 }
 OWN_PLACE = {"where", "ref", "conversation"}
 WITHOUT_CALLER = {
     "census.complete",
     "census.step",
+    "files.close",
+    "files.refuse_large",
+    "files.tidy",
     "guests.enter",
     "guests.recognise",
     "guests.show",
@@ -176,6 +182,9 @@ WITHOUT_CALLER = {
     "search.stop",
     "tokens.recognise",
     "upkeep",
+    "uploads.filled",
+    "uploads.lent",
+    "uploads.tidy",
     "webhooks",
 }
 """Run by the process itself, or for whoever shows a secret; never for a caller."""
@@ -186,6 +195,7 @@ ITS_OWN = {
     "members.conversations_of",
     "search.find",
     "sessions.show",
+    "uploads.give",
 }
 """About the session itself: answered, without a word of the conversation."""
 

@@ -104,7 +104,8 @@ class Telegram:
         body: dict[str, Any] = Place.of(message.conversation).arguments()
         file = message.attachments[0] if message.attachments else None
         words = message.text if marked is None else marked
-        body |= {"text" if file is None else "caption": words} if words else {}
+        if words or file is None:
+            body["text" if file is None else "caption"] = words
         if marked is not None:
             body["parse_mode"] = "HTML"
         if file is None:

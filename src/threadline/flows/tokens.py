@@ -317,12 +317,12 @@ class Tokens:
             "session": (session, session),
         }
         wanted = {TokenKind.ADAPTER: "provider and account_id", TokenKind.SESSION: "session"}
-        for name, values in wrong.items():
-            needed = wanted.get(chosen) == name
+        for what, values in wrong.items():
+            needed = wanted.get(chosen) == what
             if needed and None in values:
-                raise InvalidInput(f"a token of this kind needs {name}.", field=name)
+                raise InvalidInput(f"a token of this kind needs {what}.", field=what)
             if not needed and any(one is not None for one in values):
-                raise InvalidInput(f"{name} is nothing for a {chosen.value}.", field=name)
+                raise InvalidInput(f"{what} is nothing for a {chosen.value}.", field=what)
         if chosen is TokenKind.ADAPTER:
             if scope is None:
                 raise InvalidInput("an adapter has one scope.", field="scope")

@@ -11,7 +11,7 @@ import hashlib
 import io
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import BinaryIO
 
@@ -122,7 +122,7 @@ class TakeIn(Story[Upload]):
 class FindLent(Story[Upload]):
     """The upload a short-lived path leads to."""
 
-    token: str
+    token: str = field(repr=False)
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Upload]:
         """Raises `NotFound`, whatever is wrong with it."""

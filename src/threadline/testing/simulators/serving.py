@@ -267,6 +267,8 @@ async def served(
         site = web.TCPSite(runner, host, port)
         await site.start()
         url = "http://{}:{}".format(*runner.addresses[0][:2])
+        # Links to files are made before anybody has called.
+        ground.settings["origin"] = url
         yield {
             "name": name,
             "url": url,

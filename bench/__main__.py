@@ -11,13 +11,13 @@ from pathlib import Path
 import uvloop
 from rich.console import Console
 
-from bench import appending, growth, importing, machine, reading, starting, web
+from bench import appending, growth, importing, machine, platforms, reading, starting, web
 from bench.outcome import PAGE, RESULTS, Results, Row, fill, save, table
 from bench.sites import PostgresSite, Sites, sites
 from bench.sizes import FULL, QUICK, Sizes
 
 WIDTH = 170
-PARTS = ("appends", "readers", "growth", "import", "web", "start")
+PARTS = ("appends", "readers", "growth", "import", "web", "platforms", "start")
 
 
 async def measure(
@@ -36,6 +36,8 @@ async def measure(
         rows += await growth.rows(found, sizes)
     if "web" in wanted:
         rows += await web.rows(found, sizes, folder)
+    if "platforms" in wanted:
+        rows += await platforms.rows(found, sizes, folder)
     if "start" in wanted:
         more, reasons = starting.rows(sizes)
         rows += more

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Seconds of a stretch, how many stretches (`rounds`), and how large what is measured is."""
+    """Seconds of a stretch, how many stretches (`rounds`), and how large what is measured is.
+
+    `heard` are the webhooks of one platform that are sent one after the other; `webhooks` and
+    `deliveries` are those of one stretch.
+    """
 
     seconds: float
     rounds: int = 3
@@ -23,6 +27,9 @@ class Sizes:
     each: int = 300
     imported: int
     starts: int = 7
+    heard: int = 150
+    webhooks: int = 1_000
+    deliveries: int = 240
 
 
 FULL = Sizes(
@@ -44,6 +51,9 @@ QUICK = Sizes(
     imported=20_000,
     prefilled=500,
     starts=3,
+    heard=15,
+    webhooks=100,
+    deliveries=48,
 )
 SLICE = Sizes(
     seconds=0.02,
@@ -60,4 +70,7 @@ SLICE = Sizes(
     each=5,
     imported=300,
     starts=1,
+    heard=2,
+    webhooks=8,
+    deliveries=16,
 )

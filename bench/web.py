@@ -112,14 +112,17 @@ class Line:
 
 
 @asynccontextmanager
-async def serving(site: Site, folder: Path) -> AsyncIterator[Web]:
-    """`threadline serve` on a new store."""
+async def serving(
+    site: Site, folder: Path, name: str = "web", **settings: str
+) -> AsyncIterator[Web]:
+    """`threadline serve` on a new store, with its home under that name and further settings."""
     url = await site.place()
-    home = folder / f"web-{site.engine}"
+    home = folder / f"{name}-{site.engine}"
     home.mkdir()
     (home / "key").write_text(KEY.hex())
     kept = {name: it for name, it in os.environ.items() if not name.startswith("THREADLINE_")}
     ours = {"HOME": str(home), "STORE": url, "KEY_FILE": str(home / "key"), "PORT": "0"}
+    ours |= settings
     began = time.perf_counter()
     process = subprocess.Popen(  # noqa: ASYNC220
         [PROGRAM, "serve", "--json"],

@@ -8,6 +8,7 @@ import pytest
 from bench.__main__ import PARTS, measure
 from bench.machine import facts
 from bench.outcome import BEGIN, END, Results, Target, fill, load, markdown, row, save
+from bench.platforms import SIMULATED
 from bench.sites import REAL, SLOW, sites
 from bench.sizes import SLICE
 
@@ -37,6 +38,9 @@ async def test_every_part_runs_on_both_engines_and_gives_rows(tmp_path: Path) ->
             "transcript",
             "HTTP",
             "SSE",
+            "deliveries to telegram",
+            "signed webhook → SSE reader",
+            *(f"signed webhook of {name} → 2xx" for name in (*SIMULATED, "matrix")),
         ):
             assert word in names
 

@@ -137,7 +137,9 @@ def _apart(names: list[str], seed: int, short: bool) -> list[Outcome]:
 
     found: dict[str, Outcome] = {}
     with ThreadPoolExecutor(2) as pool:
-        for (name, _), outcome in zip(lanes, pool.map(lambda it: lane(*it), lanes), strict=True):
+        for (name, its), outcome in zip(lanes, pool.map(lambda it: lane(*it), lanes), strict=True):
+            if KINDS[name].lanes > 1:
+                outcome.notes = [f"with seed {its}, {note}" for note in outcome.notes]
             print(f"{outcome.what}: {outcome.states:,} states", file=sys.stderr, flush=True)
             if name in found:
                 found[name].add(outcome)

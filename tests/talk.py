@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tests.http.conftest import Site
+from tests.http.conftest import Served, Site
 from threadline import Threadline
 from threadline.core.model import ConversationRef, InboundMessage, TranscriptRecord
 from threadline.core.wire import Heard
@@ -99,3 +100,56 @@ def one(heard: Heard) -> InboundMessage:
     assert not heard.foreign
     [found] = heard.messages
     return found
+
+
+Connected = Callable[[str, bytes, Simulation], AbstractAsyncContextManager[Threadline]]
+
+
+async def killed_while_it_spoke(
+    folder: Path,
+    platform: Simulation,
+    connected: Connected,
+    place: ConversationRef,
+    words: int,
+) -> list[TranscriptRecord]:
+    """A server dies while the platform has taken what it says and not answered; a person wrote so
+    many words before that and writes as many after it. What the next life's reader sees of it all,
+    and nothing is wrong with what was said: one effect, proven by its own id."""
+    channel = place.conversation_id
+    served = Served(folder, settings={"THREADLINE_ADAPTERS_ALLOW_PRIVATE": "true"})
+    served.home.mkdir()
+    url, key = f"sqlite:{served.home / 'threadline.db'}", bytes(range(32))
+    (served.home / "threadline.db.key").write_text(key.hex() + "\n")
+    async with connected(url, key, platform) as line:
+        await furnished(line, place)
+        sent = await line.outbound.publish(place, "agent", "Once.")
+    platform.fault("slow", place=channel)
+    served.start()
+    try:
+        await asyncio.to_thread(platform.do, "attended")
+        for number in range(words):
+            platform.do("say", text=f"before {number}", channel=channel)
+        await asyncio.to_thread(platform.effects, "message", place=channel, at_least=1)
+    finally:
+        served.kill()
+    platform.release()
+    for number in range(words):
+        platform.do("say", text=f"after {number}", channel=channel)
+
+    def complete(found: list[TranscriptRecord]) -> bool:
+        return len(found) >= 2 * words + 1
+
+    async with connected(url, key, platform) as line, at_work(line):
+        found = await seen(line, place, complete)
+        delivery = await line.deliveries.show(sent.id)
+
+    [mine] = [it for it in found if it.source_session_id == "agent"]
+    [effect] = platform.effects("message", place=channel)
+    assert (mine.text, mine.message_id) == ("Once.", effect["id"])
+    assert delivery.message_ids == (effect["id"],)
+    return found
+
+
+def before_and_after(words: int) -> list[str]:
+    """What that person wrote."""
+    return [f"{when} {number}" for when in ("before", "after") for number in range(words)]

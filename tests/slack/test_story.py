@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests import talk
-from tests.http.conftest import Served, Site, running
+from tests.http.conftest import Site, running
 from tests.slack.conftest import TEAM, connected, given, ref
 from tests.talk import connected as connected_to
 from tests.talk import furnished, seen
@@ -256,35 +256,10 @@ async def test_a_killed_server_hears_what_it_missed_and_says_nothing_twice(
     tmp_path: Path, slack: Simulation, room: str
 ) -> None:
     """It dies while Slack has taken its message and not answered; the history settles it."""
-    served = Served(tmp_path, settings={"THREADLINE_ADAPTERS_ALLOW_PRIVATE": "true"})
-    served.home.mkdir()
-    url, key = f"sqlite:{served.home / 'threadline.db'}", bytes(range(32))
-    (served.home / "threadline.db.key").write_text(key.hex() + "\n")
-    async with connected(url, key, slack) as line:
-        place = await furnished(line, ref(room))
-        sent = await line.outbound.publish(place, "agent", "Once.")
-    slack.fault("slow", place=room)
-    served.start()
-    try:
-        await asyncio.to_thread(slack.do, "attended")
-        for number in range(10):
-            slack.do("say", text=f"before {number}", channel=room)
-        await asyncio.to_thread(slack.effects, "message", place=room, at_least=1)
-    finally:
-        served.kill()
-    slack.release()
-    for number in range(10):
-        slack.do("say", text=f"after {number}", channel=room)
-    async with connected(url, key, slack) as line, at_work(line, slack):
-        found = await seen(line, place, numbered(21))
-        delivery = await line.deliveries.show(sent.id)
+    found = await talk.killed_while_it_spoke(tmp_path, slack, connected, ref(room), 10)
 
-    said = [f"{when} {number}" for when in ("before", "after") for number in range(10)]
-    assert sorted(it.text for it in found if it.source_session_id is None) == sorted(said)
-    [mine] = [it for it in found if it.source_session_id == "agent"]
-    [effect] = slack.effects("message", place=room)
-    assert (mine.text, mine.message_id) == ("Once.", effect["id"])
-    assert delivery.message_ids == (effect["id"],)
+    theirs = [it.text for it in found if it.source_session_id is None]
+    assert sorted(theirs) == sorted(talk.before_and_after(10))
 
 
 # --- the Events API --------------------------------------------------------------------------

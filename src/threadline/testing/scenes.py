@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import quote
 
+from threadline.testing.held import Held
 from threadline.testing.homeserver import PYTHON, Homeserver
 from threadline.testing.simulation import PATIENCE, Refusal, Simulation
 
@@ -34,7 +34,7 @@ class Effect:
     text: str
 
 
-class Scene(ABC):
+class Scene(Held):
     """One platform with people on it. A place is the id of a conversation, as a ref names it."""
 
     title: ClassVar[str]
@@ -49,18 +49,6 @@ class Scene(ABC):
         self._numbers = itertools.count(101)
         self._people: dict[str, int] = {}
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def together(self) -> bool:
         """Whether several people talk in one place."""
@@ -70,14 +58,6 @@ class Scene(ABC):
     @abstractmethod
     def pid(self) -> int:
         """The platform's process."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start the platform."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End it, whatever it is doing."""
 
     @abstractmethod
     def given(self, url: str) -> dict[str, str]:
@@ -141,12 +121,12 @@ class Simulated(Scene):
         return self.platform.pid
 
     def start(self) -> None:
-        """See `Scene.start`."""
+        """See `Held.start`."""
         self.platform.start()
 
     def close(self) -> None:
-        """See `Scene.close`."""
-        self.platform.__exit__(None, None, None)
+        """See `Held.close`."""
+        self.platform.close()
 
     def given(self, url: str) -> dict[str, str]:
         """See `Scene.given`."""
@@ -321,12 +301,12 @@ class Matrix(Scene):
         return self._server.pid
 
     def start(self) -> None:
-        """See `Scene.start`."""
+        """See `Held.start`."""
         self._server.start()
         self._bot = self._server.register("helper")
 
     def close(self) -> None:
-        """See `Scene.close`."""
+        """See `Held.close`."""
         self._server.close()
 
     def given(self, url: str) -> dict[str, str]:

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from threadline.core.model import ConversationRef
+from threadline.testing.held import Held
 from threadline.testing.simulation import Simulation
 
 PATIENCE = 60.0
@@ -39,7 +39,7 @@ class Connected:
         return str(ConversationRef(self.provider, self.account_id, conversation, below))
 
 
-class Server:
+class Server(Held):
     """One server with its home in `folder`, told nothing of the environment but `environment`.
 
     with Server(tmp_path) as server:
@@ -95,16 +95,8 @@ class Server:
             self._process.stdout.close()
             self._process = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """See `Held.close`."""
         self.kill()
         self._client.close()
 

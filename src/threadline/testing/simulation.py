@@ -13,10 +13,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
+
+from threadline.testing.held import Held
 
 PATIENCE = 60.0
 
@@ -25,7 +26,7 @@ class Refusal(Exception):
     """The simulator does not understand an order, or what was waited for did not come."""
 
 
-class Simulation:
+class Simulation(Held):
     """One simulator with its file in `folder`. Options are those of `simulators.serving.served`.
 
     `api` is where an app makes its calls, `credentials` are what it needs for them.
@@ -73,16 +74,8 @@ class Simulation:
                 end.close()
             self._process = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """See `Held.close`."""
         self.kill()
         self._client.close()
 

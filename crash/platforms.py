@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -147,6 +148,7 @@ class Trial:
     lives: int = 0
     last: int = 0
     places: list[str] = field(default_factory=list)
+    now: Life | None = None
     # What people wrote and what the agent was told to say, by place.
     written: dict[str, list[str]] = field(default_factory=dict)
     intents: dict[str, list[str]] = field(default_factory=dict)
@@ -171,7 +173,8 @@ class Trial:
         child = os.fork()
         if child:
             os.close(far)
-            return Life(child, near)
+            self.now = Life(child, near)
+            return self.now
         code = 70
         try:
             os.close(near)
@@ -214,6 +217,11 @@ class Trial:
                 server.should_exit = True
                 await serving
 
+    def close(self) -> None:
+        """Nothing outlives the trial, whatever went wrong in it."""
+        if self.now is not None:
+            self.now.kill()
+
     def connect(self) -> None:
         """The first life: connected as by `threadline connect`, and the places there are."""
 
@@ -236,6 +244,9 @@ class Trial:
         self.places = [self.there.place() for _ in range(2)]
         self.written = {place: [] for place in self.places}
         self.intents = {place: [] for place in self.places}
+        for place in self.places if self.there.asked_first else ():
+            self.written[place].append("hello")
+            self.there.says(place, "Ada", "hello")
         life.kill()
 
     def dies(self, step: str, chance: random.Random, number: int) -> bool:
@@ -380,6 +391,7 @@ class Life:
 
     child: int
     pipe: int
+    over: bool = False
     _rest: bytes = b""
 
     def hear(self) -> Any:
@@ -398,17 +410,22 @@ class Life:
         while time.monotonic() < deadline:
             done, _ = os.waitpid(self.child, os.WNOHANG)
             if done:
-                os.close(self.pipe)
+                self._end()
                 return True
             time.sleep(0.01)
         self.kill()
         return False
 
     def kill(self) -> None:
-        """`kill -9`."""
-        os.kill(self.child, signal.SIGKILL)
-        os.waitpid(self.child, 0)
+        """`kill -9`, unless it is over."""
+        if not self.over:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+            self._end()
+
+    def _end(self) -> None:
         os.close(self.pipe)
+        self.over = True
 
 
 async def under_way(line: Threadline) -> bool:
@@ -442,8 +459,8 @@ def run(outcome: Outcome, name: str, *, rounds: int, stride: int = 1) -> None:
             platform = folder / "platform"
             platform.mkdir()
             there = scene(name, platform, speed=SPEED if _is_sent(SCENES[name]) else 1.0)
-            with there:
-                trial = Trial(there, name, folder, _free_port())
+            trial = Trial(there, name, folder, _free_port())
+            with there, closing(trial):
                 trial.connect()
                 steps = list(steps_of(there))
                 chance.shuffle(steps)

@@ -568,11 +568,13 @@ async def test_only_what_is_subscribed_to_is_told_and_only_to_who_echoes_the_cha
 async def test_its_client_hears_acknowledges_and_comes_again_when_it_is_asked_to(
     slack: Simulation, room: str
 ) -> None:
+    """It is asked, and not cut off as well: then it would connect twice, and what is said while it
+    leaves the first connection for the second is told to nobody."""
     async with connected(slack) as heard:
         slack.do("say", channel=room, text="one")
         first = await heard.get()
         before = slack.do("attended")["opened"]
-        await asyncio.to_thread(slack.do, "refresh")
+        await asyncio.to_thread(slack.do, "refresh", close=False)
         await asyncio.to_thread(slack.do, "attended", opened=before + 1)
         slack.do("say", channel=room, text="two")
         second = await heard.get()

@@ -44,6 +44,8 @@ class Scene(Held):
     kind: ClassVar[str] = "room"
     # Whether its answer to something we said can be kept back (`hold`).
     holds: ClassVar[bool] = True
+    # Whether people have to write to us before we may write to them.
+    asked_first: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._numbers = itertools.count(101)
@@ -228,6 +230,7 @@ class WhatsApp(Simulated):
 
     named = "whatsapp"
     title = "WhatsApp"
+    asked_first = True
     way = "signed webhooks"
     kind = "dm"
     speed = 50.0
@@ -255,6 +258,7 @@ class Twilio(Simulated):
 
     named = "twilio"
     title = "Twilio"
+    asked_first = True
     way = "signed webhooks"
     kind = "dm"
     speed = 0.15

@@ -49,3 +49,5 @@ def test_two_quota(tmp_path: Path) -> None:
     keep(b, 2, 30)
     with pytest.raises(FilesFull):
         keep(a, 3, 30)
+
+

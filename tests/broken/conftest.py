@@ -1,0 +1,4 @@
+"""The platforms."""
+
+from tests.slack.conftest import platform as platform
+from tests.slack.conftest import slack as slack

@@ -17,28 +17,6 @@ import io
 from threadline.core.errors import FilesFull
 
 
-async def test_asking_again_in_vain_takes_no_bytes_away(line: Threadline) -> None:
-    file = await given(line, key="report")
-    sent = await line.outbound.publish(LOBBY, "agent", "x", attachments=[file])
-    await line.sessions.retire("agent")
-
-    with pytest.raises(SessionRetired):
-        await given(line, key="report")
-
-    assert await line.files.read(LOBBY, sent.sequence or 0) == PICTURE
-
-
-async def test_a_name_that_is_used_again_takes_nobodys_file(line: Threadline) -> None:
-    file = await given(line, key="report")
-    sent = await line.outbound.publish(LOBBY, "agent", "x", attachments=[file])
-    await line.sessions.retire("agent")
-    await line.sessions.create("agent")
-    again = await given(line, key="report")
-
-    assert again.id != file.id
-    assert await line.files.read(LOBBY, sent.sequence or 0) == PICTURE
-
-
 def test_two_quota(tmp_path: Path) -> None:
     a, b = Shelf(tmp_path, 100, holds=True), Shelf(tmp_path, 100, holds=True)
 

@@ -7,7 +7,6 @@ and whose is in the store, in the transaction that says them.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import secrets
 from collections.abc import Callable, Sequence
@@ -76,6 +75,30 @@ class RecordFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberOf(Story[int]):
+    """The number of a file that is given under a key: one for these bytes of this owner."""
+
+    caller: Caller
+    session: str | None
+    key: str
+    sha256: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int]:
+        """Raises `SessionNotFound`, and for a guest `Revoked`."""
+        owner = _owner(loaded, self.caller, self.session, now)
+        made = loaded.id_key("given", f"{owner}/{self.sha256}/{self.key}")
+        return Changes(), int.from_bytes(made[:8]) >> 2 | 1
+
+
+def _owner(loaded: Loaded, caller: Caller, session: str | None, now: datetime) -> int:
+    """The surrogate id of whose file it is: a name may be used again by somebody else."""
+    draft = Draft(loaded)
+    if isinstance(caller, Guest):
+        return present(draft, caller, now)[0].id
+    return session_named(draft, authority.scope_of(caller), session or "").id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeIn(Story[Upload]):
     """Write down whose file it is, unless that is known. Its bytes are there already."""
 
@@ -93,13 +116,11 @@ class TakeIn(Story[Upload]):
         has given its share."""
         draft = Draft(loaded)
         scope = authority.scope_of(self.caller)
+        owner = _owner(loaded, self.caller, self.session, now)
         if isinstance(self.caller, Guest):
-            owner = present(draft, self.caller, now)[0].id
             [(held,)] = draft.page(Page(FILES_OWNED, (owner,)))
             if held + self.size > self.share:
                 raise FilesFull(f"(a guest gives at most {self.share} bytes)", limit=self.share)
-        else:
-            owner = session_named(draft, scope, self.session or "").id
         known = draft.get(FILE, self.id)
         if known is not None and (known.owner, known.sha256) == (owner, self.sha256):
             return draft.changes, known
@@ -273,7 +294,10 @@ class Uploads:
             raise InvalidInput("the file is empty.", field="content")
         number = self._chance(62) + 1
         if checked_key(key) is not None:
-            number = _number(f"{authority.scope_of(caller)}/{session}/{key}", source)
+            sha256 = await asyncio.to_thread(digest_of, source)
+            number = await self._store.read(
+                NumberOf(caller=caller, session=session, key=key or "", sha256=sha256)
+            )
         kind = media_type(type)
         # Also what is only handed on is called by a name that is no path.
         called = safe_name(name, kind)
@@ -292,7 +316,9 @@ class Uploads:
                 )
             )
         except BaseException:
-            await asyncio.shield(self._dropped([number]))
+            # Under a key they may be those of an earlier time, and said by now. `tidy` knows.
+            if key is None:
+                await asyncio.shield(self._dropped([number]))
             raise
         return UploadState(
             id=made.attachment.id,
@@ -419,12 +445,6 @@ class Uploads:
     async def _dropped(self, numbers: Sequence[int]) -> None:
         keys = [link_of(one).key for one in numbers]
         await asyncio.to_thread(self.cabinet.drop, keys)
-
-
-def _number(key: str, content: BinaryIO) -> int:
-    """One number for these bytes under this key; whose it is says the row."""
-    made = hashlib.sha256(f"{key}/{digest_of(content)}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(made[:8]) >> 2 | 1
 
 
 def reference(part: RecordFile) -> Attachment:

@@ -208,7 +208,7 @@ class Breaking(Listed):
 
 
 @pytest.mark.parametrize("following", [4, 300])
-async def test_what_a_repair_that_was_interrupted_did_not_reach_is_read_by_the_next(
+async def test_what_an_interrupted_repair_did_not_reach_is_read_by_the_next(
     store: Store, following: int
 ) -> None:
     inside = said(3, where=THREAD, thread_root="m2", parent=ROOM)

@@ -9,14 +9,36 @@ from collections.abc import Callable
 import pytest
 
 from tests.files.conftest import PICTURE
-from tests.files.test_sending import LOBBY, given
+from tests.files.test_sending import LOBBY, PEOPLE, given, place
 from tests.files.test_sending import line as line
-from tests.http.conftest import running
+from tests.http.conftest import problem, running
 from tests.http.guests import came_in, link
 from threadline import Threadline
+from threadline.core.deliveries import DeliveryState
 from threadline.core.errors import SessionRetired
-from threadline.core.model import ConversationRef, Event, InboundMessage, WindowMode
+from threadline.core.model import (
+    ConversationRef,
+    Event,
+    InboundMessage,
+    TranscriptRecord,
+    WindowMode,
+)
 from threadline.testing.clock import StillClock
+from threadline.testing.simulation import Simulation
+
+
+async def deleted(line: Threadline, where: str, record: TranscriptRecord) -> None:
+    """Its author takes a message back."""
+    await line.inbound.append(
+        InboundMessage(
+            conversation=ConversationRef.parse(where),
+            actor=record.actor,
+            event=Event.DELETE,
+            revises=record.message_id,
+            message_id="gone",
+            signed=True,
+        )
+    )
 
 
 class Slow(io.BytesIO):
@@ -81,14 +103,25 @@ async def test_a_file_a_guest_says_during_an_import_stays(
     assert (again.json()["held"], again.json()["duplicate"]) == (True, True)
     [record] = (await line.conversations.transcript(LOBBY)).records
     assert await line.files.read(LOBBY, record.sequence) == PICTURE
-    await line.inbound.append(
-        InboundMessage(
-            conversation=ConversationRef.parse(LOBBY),
-            actor=record.actor,
-            event=Event.DELETE,
-            revises=record.message_id,
-            message_id="gone",
-            signed=True,
-        )
-    )
+    await deleted(line, LOBBY, record)
     assert await line.uploads.tidy() == 1
+
+
+async def test_an_address_of_a_deleted_file_leads_nowhere(
+    line: Threadline, twilio: Simulation
+) -> None:
+    async with running(line) as site:
+        phone = f"whatsapp:+1555{next(PEOPLE)}"
+        known = {**twilio.credentials, "public_url": site.url}
+        twilio.do("say", text="hi", phone=phone.partition("+")[2].join(("+", "")))
+        where = await place(line, "twilio", twilio.url, known, phone)
+        sent = await line.outbound.publish(where, "agent", "look", attachments=[await given(line)])
+        done = await line.outbound.settled(sent, patience=60)
+        assert done.state is DeliveryState.DELIVERED
+        [effect] = twilio.effects("message", place=phone, at_least=1)
+        [url] = effect["files"]
+        stranger = site.client()
+        assert (await stranger.get(url)).content == PICTURE
+        record = (await line.conversations.transcript(where)).records[-1]
+        await deleted(line, where, record)
+        problem(await stranger.get(url), 404, "not_found")

@@ -149,7 +149,10 @@ class FindLent(Story[Upload]):
         """Raises `NotFound`, whatever is wrong with it."""
         number = borrowed(loaded, self.token, now)
         upload = None if number is None else loaded.get(FILE, number)
-        if upload is None or upload.conversation is None:
+        at = upload is not None and _place(loaded, upload)
+        record = loaded.get(RECORD, at) if isinstance(at, tuple) else None
+        gone = isinstance(at, tuple) and (record is None or record.blanked)
+        if upload is None or upload.conversation is None or gone:
             raise NotFound("there is no such file.")
         return Changes(), upload
 

@@ -205,6 +205,25 @@ async def test_a_cursor_that_says_nothing_is_a_gap_and_no_error(
         assert ear.gaps == [True]
 
 
+async def test_a_session_that_goes_on_where_nobody_may_call_is_over(
+    wire: DiscordTransport, account: Account
+) -> None:
+    """The address to resume at is judged like the first one: our token would go there."""
+    knocked: list[bytes] = []
+
+    async def inside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        knocked.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(inside, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        cursor = Spot("session", 5, f"ws://0.0.0.0:{port}").cursor
+        async with Ear(wire, account, cursor) as ear:
+            await ear.until("READY")
+
+    assert (ear.gaps, knocked) == ([True], [])
+
+
 async def test_a_gateway_that_does_not_answer_heartbeats_is_left(
     discord: Simulation, wire: DiscordTransport, account: Account
 ) -> None:

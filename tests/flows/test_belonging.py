@@ -55,3 +55,23 @@ async def test_edits_and_reactions_go_where_their_message_is(line: Threadline) -
     await line.hearing.messages(ACCOUNT, [edit, thumb, lost])
     assert (await entries(line, THREAD))[-1] == ("edit", "no secret")
     assert (await entries(line, ROOM))[1:] == [("reaction", "+1"), ("reaction", "+1")]
+
+
+async def test_what_comes_together_with_its_message_belongs_where_that_is(
+    line: Threadline,
+) -> None:
+    inside = {"conversation": THREAD, "parent": ROOM, "thread_root": "$root"}
+    together = [
+        heard("$5", "a second secret", **inside),
+        heard("$6", "a word", **inside),
+        heard("$7", "a better word", event=Event.EDIT, revises="$6"),
+        heard("delete:$5", event=Event.DELETE, revises="$5", signed=True),
+    ]
+    await line.hearing.messages(ACCOUNT, together)
+    assert (await entries(line, THREAD))[2:] == [
+        ("message", ""),
+        ("message", "a word"),
+        ("edit", "a better word"),
+        ("delete", ""),
+    ]
+    assert await entries(line, ROOM) == [("message", "the root")]

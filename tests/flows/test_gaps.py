@@ -5,6 +5,8 @@ The platform here is a list of messages, both a dialect and the wire to it.
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +25,8 @@ from threadline.core.model import (
     Kind,
 )
 from threadline.core.wire import ApiCall, ApiResponse
+from threadline.flows.gaps import GAP_ROOMS
+from threadline.flows.histories import TOO_MANY
 
 AT = datetime(2025, 12, 1, tzinfo=UTC)
 ACCOUNT = Account(
@@ -171,6 +175,86 @@ async def test_a_thread_that_began_in_the_gap_is_heard(store: Store) -> None:
     platform = Listed(said(1), said(2), inside, said(4))
     heard = await repaired(store, platform, said(1), where=THREAD)
     assert heard == ["number 2", "number 3"], "its root is copied in front"
+
+
+class Breaking(Listed):
+    """Says with each page which threads hang on its messages, and goes away in the thread."""
+
+    def __init__(self, *messages: InboundMessage) -> None:
+        super().__init__(*messages)
+        self.reached, self.stays = asyncio.Event(), asyncio.Event()
+
+    def history(self, ref: ConversationRef, before: str | None = None) -> ApiCall:
+        """The newest page, and whose it is."""
+        return replace(super().history(ref, before), route=ref.conversation_id)
+
+    def read_history(self, ref: ConversationRef, call: ApiCall, answer: ApiResponse) -> Past:
+        """A page with the threads of its own messages."""
+        page = super().read_history(ref, call, answer)
+        older = page.older and replace(page.older, route=ref.conversation_id)
+        page = replace(page, older=older)
+        if not any(one.message_id == "m2" for one in page.messages):
+            return replace(page, children=())
+        last = self._of(THREAD)[-1].sent_at
+        assert last is not None
+        return replace(page, stirred={THREAD: last})
+
+    async def perform(self, call: ApiCall) -> ApiResponse:
+        """It waits where a thread is asked for."""
+        if call.route == THREAD.conversation_id:
+            self.reached.set()
+            await self.stays.wait()
+        return await super().perform(call)
+
+
+@pytest.mark.parametrize("following", [4, 300])
+async def test_what_an_interrupted_repair_did_not_reach_is_read_by_the_next(
+    store: Store, following: int
+) -> None:
+    inside = said(3, where=THREAD, thread_root="m2", parent=ROOM)
+    later = [said(number) for number in range(4, following + 1)]
+    platform = Breaking(said(1), said(2), inside, *later)
+    line = Threadline(store, channels=platform)
+    await line.inbound.receive_all([said(1)], caller=CALLER)
+    heard_at = AT + timedelta(minutes=1)
+
+    dying = asyncio.create_task(line.histories.repair(ACCOUNT, platform, heard_at=heard_at))
+    await platform.reached.wait()
+    dying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dying
+    platform.stays.set()
+    await line.histories.repair(ACCOUNT, platform, heard_at=heard_at)
+
+    records = (await line.conversations.transcript(THREAD)).records
+    assert [one.text for one in records] == ["number 2", "number 3"]
+
+
+async def test_old_threads_keep_no_room_from_being_asked(store: Store) -> None:
+    """There are more threads every day; those that began last are asked, the others say so once."""
+    place = ConversationRef("discord", "700", "500")
+    threads = [
+        said(
+            number,
+            where=ConversationRef("discord", "700", f"t{number:04}", "500"),
+            thread_root=f"t{number:04}",
+            parent=place,
+        )
+        for number in range(1, GAP_ROOMS + 1)
+    ]
+    platform = Listed(said(2001), said(2002))
+    line = Threadline(store, channels=platform)
+    await line.inbound.receive_all([*threads, said(2001)], caller=CALLER)
+
+    for _ in range(2):
+        await line.histories.repair(ACCOUNT, platform)
+
+    records = (await line.conversations.transcript(ROOM)).records
+    assert [one.text for one in records] == ["number 2001", "number 2002"]
+    oldest, next_one = [threads[number].conversation for number in (0, 1)]
+    notices = (await line.conversations.transcript(oldest)).records[1:]
+    assert [one.text for one in notices] == [TOO_MANY]
+    assert len((await line.conversations.transcript(next_one)).records) == 1
 
 
 async def test_an_import_that_left_something_out_is_partial_and_says_so(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -256,6 +257,18 @@ def test_a_file_of_ours_is_known_by_its_name_and_shown_under_the_one_it_was_give
     assert SLACK.found(call, answer({"ok": True, "messages": [mine]})) == Sent(message_id=TS)
     for wrong in (other, mine | {"user": "U2", "bot_id": None}):
         assert isinstance(SLACK.found(call, answer({"ok": True, "messages": [wrong]})), Doubt)
+
+
+def test_a_key_in_a_name_that_we_were_given_names_no_other_delivery() -> None:
+    """Slack says in no order which files a message has."""
+    given = replace(FILE, name=marked("b.txt", KEY[:-1] + "2"))
+    calls = steps(given, given)
+    names = [dict(parse_qsl(urlsplit(calls[at].url).query))["filename"] for at in (0, 2)]
+    shown = [{"id": f"F{at}", "name": name} for at, name in enumerate(names)]
+
+    assert names == [marked("b.txt", KEY), "b.txt"]
+    mine = message(user="UBOT", bot_id="B1", text="", files=shown[::-1])
+    assert said(**mine).token == KEY
 
 
 @drawn(

@@ -82,7 +82,8 @@ def key_of(entry: Mapping[str, Any]) -> str | None:
 def reserve(api: Api, message: OutboundMessage, brought: tuple[str, ...] = ()) -> ApiCall:
     """The call that asks where the next file of a message goes."""
     file = message.attachments[len(brought)]
-    name = safe_name(file.name, file.type)
+    # A key in a name that somebody gave us is of another delivery.
+    name = unmarked(safe_name(file.name, file.type))[0] or "file"
     asked = {
         "filename": name if brought else marked(name, message.key),
         "length": str(file.size or 0),

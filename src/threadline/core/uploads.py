@@ -143,6 +143,19 @@ def said(
             draft.put(FILE, row.id, row)
 
 
+def appended(
+    draft: Draft, attachments: Iterable[Attachment], conversation: int, sequence: int | None
+) -> None:
+    """Write down which record has a guest's files that waited for the end of an import."""
+    numbers = [number for one in attachments if (number := upload_of(one)) is not None]
+    fetch(draft, FILE, numbers)
+    for number in numbers:
+        row = draft.get(FILE, number)
+        waited = row is not None and row.guest and row.sequence is None
+        if row is not None and waited and row.conversation == conversation:
+            draft.put(FILE, number, replace(row, sequence=sequence))
+
+
 def named(
     attachments: Sequence[Attachment], uploads: Sequence[Upload | None]
 ) -> tuple[Attachment, ...]:

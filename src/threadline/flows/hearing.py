@@ -7,7 +7,7 @@ in its order, before anybody answers the provider.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -164,7 +164,10 @@ class Hearing:
         if not messages:
             return tally
         caller = AdapterCaller(account.scope_id, account.provider, account.account_id)
-        shown = [await self._placed(recordable(message, self._limits)) for message in messages]
+        bent = [recordable(message, self._limits) for message in messages]
+        # What is about a message that comes in the same call is where that one is.
+        beside = {(one.id_space, one.message_id): one for one in bent if one.event is Event.MESSAGE}
+        shown = [await self._placed(message, beside) for message in bent]
         for answer in await self._inbound.receive_all(shown, caller=caller):
             if not isinstance(answer, ThreadlineError):
                 tally.duplicates += answer.duplicate
@@ -176,10 +179,20 @@ class Hearing:
                 raise answer
         return tally
 
-    async def _placed(self, message: InboundMessage) -> InboundMessage:
+    async def _placed(
+        self, message: InboundMessage, beside: Mapping[tuple[str, str | None], InboundMessage]
+    ) -> InboundMessage:
         """The message where it belongs; see `Belonging`."""
         ref = message.conversation
         in_room = ref.parent_conversation_id is None and message.thread_root is None
-        if message.event in REVISING and message.revises is not None and in_room:
-            return await self._store.read(Belonging(message=message))
-        return message
+        if message.event not in REVISING or message.revises is None or not in_room:
+            return message
+        about = beside.get((message.id_space, message.revises))
+        if about is not None and about.conversation.parent == ref:
+            return replace(
+                message,
+                conversation=about.conversation,
+                parent=ref,
+                thread_root=about.thread_root,
+            )
+        return await self._store.read(Belonging(message=message))

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 
 from threadline.core.adapters import Account, Channels, Past, Remembering
 from threadline.core.deliveries import Failure
-from threadline.core.draft import Draft
 from threadline.core.errors import NoAdapter, StaleToken, ThreadlineError
 from threadline.core.model import (
     CONTROLLER,
@@ -28,16 +27,8 @@ from threadline.core.model import (
     TranscriptRecord,
     WindowMode,
 )
-from threadline.core.moving import notice
 from threadline.core.ports import (
-    CONVERSATIONS,
-    RECORDS_BEFORE,
-    Changes,
-    Loaded,
-    Needs,
-    Page,
     Store,
-    Story,
 )
 from threadline.core.rules import authority
 from threadline.core.rules.limits import LIMITS, Limits
@@ -45,6 +36,7 @@ from threadline.core.rules.recordable import recordable
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
 from threadline.flows.accounts import OpenAccount
 from threadline.flows.adapters import ReadAccount
+from threadline.flows.gaps import Anchor, ReadLast, ReadRooms, SayGap, passed
 from threadline.flows.hearing import Hearing
 from threadline.flows.hydration import Hydration
 from threadline.flows.looking import where_of
@@ -54,10 +46,9 @@ CHUNK = 500
 TRIES = 5
 LONGEST_WAIT = 120.0
 GAP_PAGES = 10
-GAP_ROOMS = 1_000
-LAST = 100
 LOOKS = 10  # pages of records, of our own words alone, before the oldest of them has to do
 EMPTY_PAGES = 50
+TOO_MANY = "Messages may be missing before this: there are more conversations than are asked about."
 # Where the provider says no time: a message may be recorded after a later one was said.
 MARGIN = timedelta(minutes=5)
 
@@ -81,95 +72,6 @@ class Told:
 
 class _Stopped(Exception):
     """The provider gives no more; the text says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRooms(Story[list[ConversationRef]]):
-    """The conversations of an account that were ever live, or hold nothing yet, up to a bound."""
-
-    account: Account
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[ConversationRef]]:
-        """By address."""
-        account = self.account
-        first = ConversationRef(
-            account.provider, account.account_id, "-", scope_id=account.scope_id
-        ).text.partition("?")[0]
-        prefix = after = first[:-1]
-        found: list[ConversationRef] = []
-        while len(found) < GAP_ROOMS:
-            rows = loaded.page(Page(CONVERSATIONS, (account.scope_id, after, 500)))
-            here = [one for one in rows if one.ref.text.startswith(prefix)]
-            found += [one.ref for one in here if one.about.has_live or one.next_sequence == 1]
-            if len(here) < 500:
-                break
-            after = here[-1].ref.text
-        return Changes(), found[:GAP_ROOMS]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLast(Story[list[TranscriptRecord]]):
-    """The last records of a conversation before a sequence, newest first; None: from its end."""
-
-    ref: ConversationRef
-    before: int | None = None
-
-    def needs(self) -> Needs:
-        """The conversation, only read."""
-        return Needs(peek=(self.ref.text,))
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[TranscriptRecord]]:
-        """None of them where the conversation is not known."""
-        conversation = loaded.peeked(self.ref.text)
-        if conversation is None:
-            return Changes(), []
-        end = conversation.next_sequence if self.before is None else self.before
-        bounds = (conversation.earliest_sequence - 1, end)
-        # Without what was imported: only what was heard as it was said tells how far we heard.
-        return Changes(), loaded.page(Page(RECORDS_BEFORE, (conversation.id, *bounds, 1, -1, LAST)))
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """How far we heard: the last messages others said, and when nothing was missing yet."""
-
-    ids: frozenset[str]
-    since: datetime
-
-    def behind(self, messages: Sequence[InboundMessage]) -> int | None:
-        """Where in a page we heard the last one of it; None where it holds none we heard."""
-        for number in range(len(messages), 0, -1):
-            if messages[number - 1].message_id in self.ids:
-                return number
-        return None
-
-    def passed(self, messages: Sequence[InboundMessage]) -> bool:
-        """Whether all of a page was said before the gap."""
-        return bool(messages) and all(map(self.is_older, messages))
-
-    def is_older(self, message: InboundMessage) -> bool:
-        """Whether it was said before the gap."""
-        return message.sent_at is not None and message.sent_at < self.since
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SayGap(Story[None]):
-    """Say in the transcript that something may be missing here."""
-
-    ref: ConversationRef
-    text: str
-
-    def needs(self) -> Needs:
-        """The conversation, locked."""
-        return Needs(take=(self.ref.text,))
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
-        """It wakes nobody."""
-        draft = Draft(loaded)
-        conversation = draft.taken(self.ref.text)
-        if conversation is not None:
-            notice(draft, conversation, self.text, now, gap=True)
-        return draft.changes, None
 
 
 class Histories:
@@ -345,7 +247,11 @@ class Histories:
         a notice in the transcript says so.
         """
         if rooms is None:
-            rooms = await self._store.read(ReadRooms(account=account))
+            known = await self._store.read(ReadRooms(account=account))
+            rooms = known.asked
+            for start in range(0, len(known.left_out), CHUNK):
+                chunk = known.left_out[start : start + CHUNK]
+                await asyncio.gather(*(self._say(one, TOO_MANY) for one in chunk))
         found = 0
         done: set[ConversationRef] = set()
         for ref in rooms:
@@ -362,7 +268,8 @@ class Histories:
         since: datetime | None,
     ) -> int:
         """One conversation, once, and those below it. `since` is when the gap began where nothing
-        in the conversation says so."""
+        in the conversation says so; a repair that was interrupted may have got further there than
+        in the threads, so these are looked for from the earlier of both on."""
         if ref in done:
             return 0
         done.add(ref)
@@ -374,33 +281,37 @@ class Histories:
             anchor = Anchor(frozenset(), since)
         if anchor is None:
             return 0
+        begun = anchor.since
+        if since is not None and ref.parent_conversation_id is None:
+            begun = min(begun, since)
         missing: list[InboundMessage] = []
         children: dict[ConversationRef, datetime | None] = {}
         call = dialect.history(ref)
-        trouble, met = "too much was said meanwhile", False
+        trouble, begins = "too much was said meanwhile", None
         for _ in range(GAP_PAGES):
             try:
                 page = await self._page(account, dialect, ref, call)
             except _Stopped as stop:
                 trouble = str(stop)
                 break
-            begins = anchor.behind(page.messages)
-            met = begins is not None
-            missing = [*page.messages[begins or 0 :], *missing]
+            if begins is None:
+                begins = anchor.behind(page.messages)
+                missing = [*page.messages[begins or 0 :], *missing]
             children.update({child: page.stirred.get(child) for child in page.children})
-            if met or page.older is None or anchor.passed(page.messages):
+            everything = begins is not None and begun == anchor.since
+            if everything or page.older is None or passed(page.messages, begun):
                 trouble = ""
                 break
             call = page.older
         if trouble:
             await self._say(ref, f"Messages may be missing before this: {trouble}.")
-        if not met:
+        if begins is None:
             # A clock decides only where no id does.
             missing = [one for one in missing if not anchor.is_older(one)]
         found = (await self._hearing.messages(account, missing)).recorded
         for child, stirred in children.items():
-            if stirred is None or stirred > anchor.since:
-                found += await self._repair(account, dialect, child, done, anchor.since)
+            if stirred is None or stirred > begun:
+                found += await self._repair(account, dialect, child, done, begun)
         return found
 
     async def _last_heard(self, ref: ConversationRef) -> Anchor | None:

@@ -45,6 +45,7 @@ from threadline.core.revising import revision_needs
 from threadline.core.rules import admission, authority, hydration
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.uploads import appended
 from threadline.flows.looking import found, key_of, taking, where_of
 
 
@@ -330,7 +331,9 @@ class Drain(Story[bool]):
                 revises=None,
                 event=type(message.event).NOTICE,
             )
-            take(draft, kept, now, door=Door.DRAINED, limits=self.limits)
+            taken = take(draft, kept, now, door=Door.DRAINED, limits=self.limits)
+        if message.attachments:
+            appended(draft, message.attachments, held.conversation, taken.sequence)
 
 
 @dataclass(frozen=True, slots=True)

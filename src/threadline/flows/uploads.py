@@ -7,7 +7,6 @@ and whose is in the store, in the transaction that says them.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import secrets
 from collections.abc import Callable, Sequence
@@ -15,25 +14,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import BinaryIO
 
-from threadline.core.deliveries import OPEN_STATES
 from threadline.core.draft import Draft
 from threadline.core.errors import FileGone, FilesFull, InvalidInput, NotFound
 from threadline.core.files import Cabinet, File, Upload, digest_of, safe_name
 from threadline.core.forms import media_type, multipart
 from threadline.core.model import CONTROLLER, Attachment, Caller, Guest
 from threadline.core.ports import (
-    DELIVERY,
     FILE,
-    FILES,
     FILES_OWNED,
-    FILES_SAID,
     RECORD,
     Changes,
     Loaded,
     Page,
     Store,
     Story,
-    together,
 )
 from threadline.core.rules import authority
 from threadline.core.seating import session_named
@@ -41,9 +35,16 @@ from threadline.core.uploads import UNSAID, borrowed, link_of, upload_of
 from threadline.core.wire import ApiCall, Unsent
 from threadline.flows.files import Files, file_of
 from threadline.flows.keys import checked_key
+from threadline.flows.leaving import (
+    CHUNK,
+    Forget,
+    ReadSpare,
+    ReadUnknown,
+    ReadUseless,
+    place_of,
+)
 from threadline.flows.visiting import present
 
-CHUNK = 500
 NOT_HERE = "its file is not on this disk; nodes on one store share THREADLINE_FILES."
 # Of what is kept a guest fills one part in so many.
 GUESTS = 10
@@ -76,6 +77,30 @@ class RecordFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberOf(Story[int]):
+    """The number of a file that is given under a key: one for these bytes of this owner."""
+
+    caller: Caller
+    session: str | None
+    key: str
+    sha256: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int]:
+        """Raises `SessionNotFound`, and for a guest `Revoked`."""
+        owner = _owner(loaded, self.caller, self.session, now)
+        made = loaded.id_key("given", f"{owner}/{self.sha256}/{self.key}")
+        return Changes(), int.from_bytes(made[:8]) >> 2 | 1
+
+
+def _owner(loaded: Loaded, caller: Caller, session: str | None, now: datetime) -> int:
+    """The surrogate id of whose file it is: a name may be used again by somebody else."""
+    draft = Draft(loaded)
+    if isinstance(caller, Guest):
+        return present(draft, caller, now)[0].id
+    return session_named(draft, authority.scope_of(caller), session or "").id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeIn(Story[Upload]):
     """Write down whose file it is, unless that is known. Its bytes are there already."""
 
@@ -93,13 +118,11 @@ class TakeIn(Story[Upload]):
         has given its share."""
         draft = Draft(loaded)
         scope = authority.scope_of(self.caller)
+        owner = _owner(loaded, self.caller, self.session, now)
         if isinstance(self.caller, Guest):
-            owner = present(draft, self.caller, now)[0].id
             [(held,)] = draft.page(Page(FILES_OWNED, (owner,)))
             if held + self.size > self.share:
                 raise FilesFull(f"(a guest gives at most {self.share} bytes)", limit=self.share)
-        else:
-            owner = session_named(draft, scope, self.session or "").id
         known = draft.get(FILE, self.id)
         if known is not None and (known.owner, known.sha256) == (owner, self.sha256):
             return draft.changes, known
@@ -128,93 +151,12 @@ class FindLent(Story[Upload]):
         """Raises `NotFound`, whatever is wrong with it."""
         number = borrowed(loaded, self.token, now)
         upload = None if number is None else loaded.get(FILE, number)
-        if upload is None or upload.conversation is None:
+        at = upload is not None and place_of(loaded, upload)
+        record = loaded.get(RECORD, at) if isinstance(at, tuple) else None
+        gone = isinstance(at, tuple) and (record is None or record.blanked)
+        if upload is None or upload.conversation is None or gone:
             raise NotFound("there is no such file.")
         return Changes(), upload
-
-
-@dataclass(frozen=True, slots=True)
-class ReadUseless(Story[tuple[list[Upload], int | None]]):
-    """Uploads of a page that nobody will ask for; and where the next page begins."""
-
-    after: int
-
-    def decide(
-        self, loaded: Loaded, now: datetime
-    ) -> tuple[Changes, tuple[list[Upload], int | None]]:
-        """What was not said within a day, and what was said in a record that is not there."""
-        rows = loaded.page(Page(FILES, (self.after, CHUNK)))
-        keys = [(one.conversation, one.delivery) for one in rows if one.conversation is not None]
-        together(loaded, [(DELIVERY, key) for key in keys if key[1] is not None])
-        places = {one.id: _place(loaded, one) for one in rows}
-        together(loaded, [(RECORD, at) for at in places.values() if isinstance(at, tuple)])
-        gone = []
-        for one in rows:
-            at = places[one.id]
-            old = now - one.created_at > UNSAID
-            if isinstance(at, tuple):
-                record = loaded.get(RECORD, at)
-                if record is None or record.blanked:
-                    gone.append(one)
-            elif old and not at:
-                gone.append(one)
-        return Changes(), (gone, rows[-1].id if len(rows) == CHUNK else None)
-
-
-def _place(loaded: Loaded, one: Upload) -> tuple[int, int] | bool:
-    """The record that said it; else whether it may still be said."""
-    if one.conversation is None:
-        return False
-    if one.sequence is not None:
-        return one.conversation, one.sequence
-    sent = None if one.delivery is None else loaded.get(DELIVERY, (one.conversation, one.delivery))
-    if sent is None:
-        return False
-    return sent.state in OPEN_STATES if sent.sequence is None else (one.conversation, sent.sequence)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSpare(Story[list[Upload]]):
-    """Uploads that a platform has as well, oldest first."""
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Upload]]:
-        """What is still on its way there is not among them."""
-        rows = loaded.page(Page(FILES_SAID, (2, -1, CHUNK)))
-        together(loaded, [(DELIVERY, (one.conversation or 0, one.delivery or 0)) for one in rows])
-        spare = []
-        for one in rows:
-            sent = loaded.get(DELIVERY, (one.conversation or 0, one.delivery or 0))
-            if sent is None or sent.state not in OPEN_STATES:
-                spare.append(one)
-        return Changes(), sorted(spare, key=lambda one: one.created_at)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadUnknown(Story[list[int]]):
-    """Which of these uploads nothing is known of."""
-
-    ids: tuple[int, ...]
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
-        """A death between the bytes and their row leaves such."""
-        together(loaded, [(FILE, one) for one in self.ids])
-        return Changes(), [one for one in self.ids if loaded.get(FILE, one) is None]
-
-
-@dataclass(frozen=True, slots=True)
-class Forget(Story[list[int]]):
-    """Drop what is known of uploads."""
-
-    uploads: tuple[Upload, ...]
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
-        """Answers which went; what was said since it was looked at stays."""
-        draft = Draft(loaded)
-        together(draft, [(FILE, one.id) for one in self.uploads])
-        gone = [one.id for one in self.uploads if draft.get(FILE, one.id) == one]
-        for one in gone:
-            draft.put(FILE, one, None)
-        return draft.changes, gone
 
 
 class Uploads:
@@ -273,7 +215,10 @@ class Uploads:
             raise InvalidInput("the file is empty.", field="content")
         number = self._chance(62) + 1
         if checked_key(key) is not None:
-            number = _number(f"{authority.scope_of(caller)}/{session}/{key}", source)
+            sha256 = await asyncio.to_thread(digest_of, source)
+            number = await self._store.read(
+                NumberOf(caller=caller, session=session, key=key or "", sha256=sha256)
+            )
         kind = media_type(type)
         # Also what is only handed on is called by a name that is no path.
         called = safe_name(name, kind)
@@ -292,7 +237,9 @@ class Uploads:
                 )
             )
         except BaseException:
-            await asyncio.shield(self._dropped([number]))
+            # Under a key they may be those of an earlier time, and said by now. `tidy` knows.
+            if key is None:
+                await asyncio.shield(self._dropped([number]))
             raise
         return UploadState(
             id=made.attachment.id,
@@ -419,12 +366,6 @@ class Uploads:
     async def _dropped(self, numbers: Sequence[int]) -> None:
         keys = [link_of(one).key for one in numbers]
         await asyncio.to_thread(self.cabinet.drop, keys)
-
-
-def _number(key: str, content: BinaryIO) -> int:
-    """One number for these bytes under this key; whose it is says the row."""
-    made = hashlib.sha256(f"{key}/{digest_of(content)}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(made[:8]) >> 2 | 1
 
 
 def reference(part: RecordFile) -> Attachment:

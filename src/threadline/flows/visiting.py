@@ -24,6 +24,7 @@ from threadline.core.model import (
 )
 from threadline.core.ports import (
     GUEST,
+    HELD,
     KNOWN,
     LINK,
     RECORD,
@@ -161,7 +162,9 @@ class Say(Story[Taken]):
                 raise NotFound(f"there is no record {replied} here.", field="reply_to")
             replied = record.message_id
         message_id = f"{visitor.actor.id}/{self.client_id}"
-        known = loaded.get(KNOWN, (room.id, loaded.id_key("", message_id)))
+        key = (room.id, loaded.id_key("", message_id))
+        # Also what waits for the end of an import was said.
+        known = loaded.get(KNOWN, key) or loaded.get(HELD, key)
         given = [Attachment(id=one) for one in self.files]
         # What was said before is a duplicate, with the files it had then.
         uploads: list[Upload | None] = []

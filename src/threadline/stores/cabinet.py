@@ -8,6 +8,7 @@ process on the same folder. What was not asked for longest leaves first.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -67,8 +68,8 @@ class Shelf:
         """See `core.files.Cabinet.keep`."""
         size = content.seek(0, os.SEEK_END)
         digest = digest_of(content)
-        blob = self._blob(digest)
-        with self._lock:
+        with self._alone():
+            blob = self._blob(digest)
             if blob.exists():
                 os.utime(blob)
             else:
@@ -100,7 +101,7 @@ class Shelf:
 
     def drop(self, keys: Sequence[str]) -> None:
         """See `core.files.Cabinet.drop`."""
-        with self._lock:
+        with self._alone():
             gone: set[str] = set()
             for key in keys:
                 path = self._place("links", key)
@@ -119,6 +120,30 @@ class Shelf:
             self._root = None
 
     # --- the folder ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Change something, alone among the threads and processes on the folder.
+
+        The file that is locked holds how much there is, for whoever comes next; while somebody is
+        at work it says that nobody knows.
+        """
+        with self._lock:
+            lock = os.open(self._folder() / "lock", os.O_RDWR | os.O_CREAT, MODE)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                told = os.pread(lock, 32, 0)
+                self._held = int(told) if told.strip().isdigit() else -1
+                self._tell(lock, -1)
+                try:
+                    yield
+                finally:
+                    self._tell(lock, self._held)
+            finally:
+                os.close(lock)
+
+    def _tell(self, lock: int, held: int) -> None:
+        os.pwrite(lock, f"{held:<32}".encode(), 0)
 
     def _folder(self) -> Path:
         if self._root is None:

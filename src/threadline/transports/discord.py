@@ -233,6 +233,8 @@ class DiscordTransport(HttpTransport):
         `Unsent` or `Lost` where the gateway cannot be reached.
         """
         spot = Spot.of(cursor)
+        if spot is not None and not self._may_call(spot.url):
+            spot = None
         ears, threads, signs = Ears(), Threads(), Signs()
         shard = await self._shard(account, ears)
         task = shard.begin(spot, ears)
@@ -325,10 +327,7 @@ class DiscordTransport(HttpTransport):
                 pass
         if answer.status != 200 or not url:
             raise Unsent(f"Discord does not say where its gateway is (HTTP {answer.status}).")
-        try:
-            place(url.replace("ws", "http", 1), allow_private=self._allow_private)
-        except AddressRefused as error:
-            raise Unsent(f"the gateway may not be called: {error.detail}") from None
+        self._judged(url)
         untyped: Any = ears
         return Shard(
             token=account.credentials.get("token", ""),
@@ -340,6 +339,20 @@ class DiscordTransport(HttpTransport):
             http_settings=HTTPSettings(),
             proxy_settings=ProxySettings(),
         )
+
+    def _judged(self, url: str) -> None:
+        """Raises `Unsent` for a socket's address that may not be called."""
+        try:
+            place(url.replace("ws", "http", 1), allow_private=self._allow_private)
+        except AddressRefused as error:
+            raise Unsent(f"the gateway may not be called: {error.detail}") from None
+
+    def _may_call(self, url: str) -> bool:
+        try:
+            self._judged(url)
+        except Unsent:
+            return False
+        return True
 
     async def _ask(self, account: Account, path: str) -> ApiResponse:
         api = str(account.settings.get("api") or API).rstrip("/")

@@ -114,6 +114,7 @@ class SlackTransport(HttpTransport):
             timeout=patience,
             connector=aiohttp.TCPConnector(resolver=_judging(self._allow_private)),
             trust_env=False,
+            trace_configs=[_staying()],
         ) as session:
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
@@ -123,7 +124,7 @@ class SlackTransport(HttpTransport):
                         max_msg_size=FRAME_BYTES,
                         timeout=aiohttp.ClientWSTimeout(ws_close=LEAVING_SECONDS),
                     )
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            except (aiohttp.ClientError, AddressRefused, OSError, TimeoutError) as error:
                 raise Lost(f"Slack's socket does not open ({type(error).__name__}).") from None
             socket = _Socket(opened)
             reading = asyncio.create_task(socket.read())
@@ -216,6 +217,18 @@ def _judging(allow_private: bool) -> Any:
             return found
 
     return Judging()
+
+
+def _staying() -> Any:
+    """What follows no redirect: it might lead to an address that nobody has judged."""
+    import aiohttp
+
+    async def refused(*_: object) -> None:
+        raise AddressRefused("a socket is opened where Slack says, and nowhere else.")
+
+    made = aiohttp.TraceConfig()
+    made.on_request_redirect.append(refused)
+    return made
 
 
 def _why(answer: ApiResponse, error: str) -> Exception:

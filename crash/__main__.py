@@ -33,8 +33,8 @@ class Kind:
     lanes: int = 1
 
 
-# Deaths at the gateway of Discord, and with a homeserver, are in tests/discord and tests/matrix.
-PLATFORMS = ("slack", "telegram", "twilio", "whatsapp")
+# Deaths with a homeserver are in tests/matrix.
+PLATFORMS = ("discord", "slack", "telegram", "twilio", "whatsapp")
 
 
 def _on(name: str, title: str) -> Kind:

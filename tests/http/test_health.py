@@ -22,10 +22,13 @@ from threadline.core.adapters import Account
 from threadline.core.attempts import Attempt
 from threadline.core.deliveries import Delivery, DeliveryState, Failure
 from threadline.core.model import Controller, ConversationRef
+from threadline.core.outside import Fault
 from threadline.core.ports import Story
+from threadline.core.push import PACE, PushTarget
 from threadline.core.wire import ApiCall, Receipt, Refused
 from threadline.entrypoints.http.loops import Pulse, beat, kept
 from threadline.entrypoints.http.metrics import Metrics
+from threadline.flows import batches
 from threadline.flows.hearing import About, HearReceipt
 from threadline.flows.outbox import Settle
 from threadline.stores.postgres import open_postgres
@@ -246,6 +249,21 @@ async def test_an_unknown_path_or_method_makes_no_new_figure(
     assert found['threadline_http_requests_total{method="GET",route="(none)",status="404"}'] == 5
 
 
+def pushed(fault: Fault | None, *, arrived: bool = False) -> batches.Settle:
+    """What became of a batch."""
+    return batches.Settle(
+        session=1,
+        fence=1,
+        room=1,
+        ack=None,
+        fault=fault,
+        arrived=arrived,
+        chance=0.5,
+        retry_after=None,
+        pace=PACE,
+    )
+
+
 @pytest.mark.case("B185")
 async def test_what_failed_is_counted_by_its_account_and_webhooks_by_what_came_of_them(
     site: Site, boss: httpx.AsyncClient
@@ -276,11 +294,25 @@ async def test_what_failed_is_counted_by_its_account_and_webhooks_by_what_came_o
     refusal = Refused(failure=Failure.PERMANENT)
     settle = Settle(attempt=attempt, outcome=refusal, chance=0.5)
     receipt = HearReceipt(receipt=Receipt(conversation=ref, message_id="m", refused=refusal))
-    pairs = [(settle, failed), (receipt, About(True, True)), (receipt, About(True, False))]
+    pairs: list[tuple[Any, Any]] = [(settle, failed)]
+    pairs += [(receipt, About(True, True)), (receipt, About(True, False))]
+    target = PushTarget(
+        session=1,
+        url="https://example.org",
+        sealed="",
+        set_by="session",
+        created_at=datetime.now(UTC),
+    )
+    pairs += [(pushed(Fault.TIMEOUT), target), (pushed(None, arrived=True), target)]
+    pairs += [(pushed(Fault.GONE), None)]  # Somebody else has it by now, and counts it.
     counted.settled([Settled(story, answer, None) for story, answer in pairs], 1)
     shown = figures(counted.text().decode())
     assert shown['threadline_deliveries_failed_total{account="T1",provider="slack"}'] == 1
     assert shown['threadline_deliveries_failed_total{account="AC1:+1555",provider="twilio"}'] == 1
+
+    assert {name: value for name, value in shown.items() if "push_failures_total" in name} == {
+        'threadline_push_failures_total{reason="timeout"}': 1
+    }
 
     for number in range(3):
         await boss.post(f"/v1/webhooks/made-up-{number}/x", content=b"{}")

@@ -10,7 +10,6 @@ from threadline.core.deliveries import Failure
 from threadline.core.values import clean, decoded, one_line
 from threadline.core.wire import ApiResponse, Bucket, Doubt, Refused
 
-OPENING_TOO_FAST = 40003
 NO_HISTORY = 160002
 HAS_THREAD = 160004
 

@@ -251,12 +251,6 @@ class HandleConflict(ThreadlineError):
     status = 409
 
 
-class RevisionRefused(ThreadlineError):
-    """Only the author may revise a message."""
-
-    status = 403
-
-
 class OutcomeUnknown(ThreadlineError):
     """The connection was lost while committing; it is not known whether the change was kept."""
 

@@ -22,7 +22,6 @@ from threadline.core.model import (
 from threadline.core.model import Hydration as State
 from threadline.core.places import create
 from threadline.core.ports import (
-    DUE,
     GATED_MEMBERS,
     HELD,
     HELD_FIRST,
@@ -334,27 +333,6 @@ class Drain(Story[bool]):
             taken = take(draft, kept, now, door=Door.DRAINED, limits=self.limits)
         if message.attachments:
             appended(draft, message.attachments, held.conversation, taken.sequence)
-
-
-@dataclass(frozen=True, slots=True)
-class DueWindows(Story[list[int]]):
-    """The conversations whose window ran out or is closing."""
-
-    until: int
-
-    def needs(self) -> Needs:
-        """One page of what is due."""
-        return Needs(pages=[Page(DUE, (self.until, 1_000))])
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[int]]:
-        """Only windows count; an expired binding is due for the sweep of memberships."""
-        due = loaded.page(Page(DUE, (self.until, 1_000)))
-        return Changes(), [
-            one.id
-            for one in due
-            if (window := one.about.window) is not None
-            and (window.closing is not None or hydration.is_over(window, now))
-        ]
 
 
 class Hydration:

@@ -33,7 +33,6 @@ ROOM = "web/demo/lobby"
 TITLE = "The lobby"
 FACTS = "demo.json"
 GUIDE = Actor("guide", "Guide", is_bot=True)
-LINK_DAYS = 30
 AGENTS = (ARCHIVE, MINUTES, REMINDER)
 GOODBYE_SECONDS = 12.0
 # Something that dies this often so soon after its start would do so for ever.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from threadline.core.model import ConversationRef, Policy, TranscriptRecord
+    from threadline.core.model import Policy, TranscriptRecord
 
 PIPED_WIDTH = 120
 JOINERS = "\u200d\u200c"
@@ -161,11 +161,6 @@ def policy_text(policy: Policy) -> str:
 def how_many(number: int, one: str, many: str = "") -> str:
     """A number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def place_text(ref: ConversationRef, title: str) -> str:
-    """A conversation as people call it, with its ref."""
-    return f"{ref}  {inert(title)}" if title else str(ref)
 
 
 def words_of(record: TranscriptRecord) -> str:

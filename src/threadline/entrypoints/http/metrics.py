@@ -26,8 +26,11 @@ from prometheus_client.registry import Collector
 
 from threadline.core.deliveries import Delivery, DeliveryState
 from threadline.core.errors import ThreadlineError
+from threadline.core.outside import Fault
 from threadline.core.ports import Outcome
+from threadline.core.push import PushTarget
 from threadline.core.recording import Taken
+from threadline.flows import batches
 from threadline.flows.census import Census
 from threadline.flows.hearing import About, HearReceipt
 from threadline.flows.outbox import Settle
@@ -148,13 +151,16 @@ class Metrics:
                         appends[key] = appends.get(key, 0) + 1
 
     def _failing(self, outcome: Outcome) -> None:
-        """Count a delivery that failed, by the account it was to go through."""
+        """Count a delivery that failed, by the account it was to go through, and a push that did
+        not arrive, by one of few words: never an address or a text."""
         match outcome.story, outcome.answer:
             case Settle(attempt=attempt), Delivery(state=DeliveryState.FAILED):
                 self._failed.labels(attempt.provider, attempt.account).inc()
             case HearReceipt(receipt=receipt), About(failed=True):
                 ref = receipt.conversation
                 self._failed.labels(ref.provider, ref.account_id).inc()
+            case batches.Settle(arrived=False, fault=fault), PushTarget():
+                self._pushes.labels((fault or Fault.UNREACHABLE).value).inc()
 
     # --- told by the server ------------------------------------------------------------------
 
@@ -170,12 +176,8 @@ class Metrics:
             self._seconds.observe(seconds)
 
     def handed(self, way: str) -> None:
-        """A record was handed to a reader: `stream`, `watch`, `push` and the like."""
+        """A record was handed to a reader: `stream`, `watch`, `inbox`."""
         self._handed.labels(way).inc()
-
-    def push_failed(self, reason: str) -> None:
-        """A push did not arrive. `reason` is one of few words, never an address or a text."""
-        self._pushes.labels(reason).inc()
 
     def loop_failed(self, name: str) -> None:
         """A background loop raised."""

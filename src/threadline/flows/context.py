@@ -45,7 +45,7 @@ from threadline.core.ports import (
     fetch,
     together,
 )
-from threadline.core.publishing import numbers_of
+from threadline.core.seating import numbers_of
 from threadline.core.replying import replied, reply_row
 from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.authority import Where

@@ -35,7 +35,8 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import numbers_of, right_of
+from threadline.core.seating import numbers_of
+from threadline.core.publishing import right_of
 from threadline.core.rules import authority
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp

@@ -35,7 +35,7 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import numbers_of
+from threadline.core.seating import numbers_of
 from threadline.core.rules import admission, authority
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp

@@ -22,6 +22,7 @@ from threadline.core.model import (
 )
 from threadline.core.ports import AUDIT, CHAIN, Loaded
 
+
 def named(caller: Caller) -> str:
     """Who asked, as an entry says it."""
     match caller:

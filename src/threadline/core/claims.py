@@ -58,9 +58,7 @@ def become(draft: Draft, conversation: Conversation, now: datetime) -> Conversat
     draft.save(conversation)
     if old is not None and old.session != session.id:
         conversation = end_grant(draft, conversation, old.session, now)
-    conversation, _ = seat(
-        draft, conversation, session.id, by=Reason.BINDING, policy=ALL, now=now
-    )
+    conversation, _ = seat(draft, conversation, session.id, by=Reason.BINDING, policy=ALL, now=now)
     return conversation
 
 

@@ -38,7 +38,9 @@ HEARD_EVERY = timedelta(minutes=5)
 GUESSES = 5
 GUESSES_WITHIN = timedelta(hours=1)
 # As `flows.people` makes them: two groups of letters and digits without look-alikes.
-CODE_SAID = re.compile(r"\s*([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})[- ]?([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})\s*")
+CODE_SAID = re.compile(
+    r"\s*([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})[- ]?([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})\s*"
+)
 CODE_SPACE = "code"
 
 
@@ -202,7 +204,7 @@ def _aliases(
 
 
 def _verified(draft: Draft, contact: Contact, code: str, now: datetime) -> Contact:
-    """A code said here: this contact is that person's. Wrong ones are counted, then not looked at."""
+    """A code said here makes this contact that person's; wrong ones are counted and bounded."""
     recent = tuple(at for at in contact.guesses if now - at < GUESSES_WITHIN)
     if len(recent) >= GUESSES:
         return contact

@@ -29,12 +29,12 @@ from threadline.core.model import (
 )
 from threadline.core.ports import DELIVERY, INTENT
 from threadline.core.publishing import digest_of
-from threadline.core.seating import numbers_of
 from threadline.core.recording import Door, take
 from threadline.core.rules import admission, delivery, pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.rules.splitting import Clusters, cuts
+from threadline.core.seating import numbers_of
 from threadline.core.uploads import carried, named, own, said
 
 MAX_PARTS = 100

@@ -396,7 +396,5 @@ def _remember(
     now: datetime,
 ) -> None:
     if send.intent and send.intent_for is not None:
-        first = FirstSaid(
-            send=send.id, session=session.name, at=now, until=now + send.intent_for
-        )
+        first = FirstSaid(send=send.id, session=session.name, at=now, until=now + send.intent_for)
         draft.put(FIRST, _first_key(draft, conversation, send, person), first)

@@ -74,9 +74,9 @@ class Send:
 
     `to` is what was asked for, as it was written; `left` are the channels not tried yet. `due_at`
     is when it is worth a look: its time, or that a channel failed. `step` counts its changes, so
-    that two who work on it do not both take the same step; `reserved` is what its limits were counted
-    under. `intent` names what it is about, so
-    that nobody tells the same person the same thing twice.
+    that two who work on it do not both take the same step; `reserved` is what its limits were
+    counted under. `intent` names what it is about, so that nobody tells the same person the same
+    thing twice.
     """
 
     id: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+
 from threadline.core.claims import become
 from threadline.core.draft import Draft
 from threadline.core.ids import number_of, public

@@ -44,14 +44,13 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.seating import numbers_of
 from threadline.core.publishing import answered, known_under, right_of, thread_of
 from threadline.core.rules import admission, authority, binding, delivery
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.saying import say
-from threadline.core.seating import seat, session_named
+from threadline.core.seating import numbers_of, seat, session_named
 from threadline.core.threads import parent_of
 from threadline.core.voices import stage
 from threadline.flows.deliveries import EPOCH, Deliveries

@@ -39,6 +39,7 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.people import Code, Consent, Contact, Granted, Person, Setting
 from threadline.core.ports import (
     ADAPTER,
     ADDRESS,
@@ -80,7 +81,6 @@ from threadline.core.ports import (
     WAIT,
     Noun,
 )
-from threadline.core.people import Code, Consent, Contact, Granted, Person, Setting
 from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
 from threadline.core.rules.allowance import Quota

@@ -14,7 +14,7 @@ from threadline.core.model import Conversation, Direction, Kind, Session
 from threadline.core.people import EVERYTHING, Consent, ConsentState, about_session
 from threadline.core.ports import CONSENT, GRANTED, RECORD, fetch
 from threadline.core.rules import binding, delivery
-from threadline.core.rules.consent import refusal
+from threadline.core.rules.consent import Wish, refusal, wish
 from threadline.core.seating import numbers_of
 
 Consents = dict[str, Consent | None]
@@ -65,9 +65,11 @@ def silenced(
     if not off:
         return ""
     record = None if answers is None else draft.get(RECORD, (conversation.id, answers))
-    if record is not None and record.direction is Direction.INBOUND:
-        if all(record.recorded_at > one.at for one in off):
-            return ""
+    own = record is not None and record.direction is Direction.INBOUND
+    # One batch has one time, so what came with the word "stop" counts, the word itself never.
+    if record is not None and own and wish(record.text) is not Wish.STOP:
+        newer = all(record.recorded_at >= one.at for one in off)
+        return "" if newer else refusal(rows)
     return f"{refusal(rows)} Only what was written since may be answered: reply to that."
 
 

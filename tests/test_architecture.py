@@ -47,7 +47,7 @@ DECODERS = frozenset({"ijson", "msgspec"})
 MAX_LINES = 450
 # A file with one noun's whole story may be longer; none of these may grow past its number.
 LONGER = {
-    "core/model.py": 620,
+    "core/model.py": 640,
     "flows/speakers.py": 650,
     "flows/replay.py": 500,
     "flows/sessions.py": 500,

@@ -178,7 +178,7 @@ async def test_two_agents_on_one_bot_do_not_take_each_others_answers(
 async def test_an_answer_before_the_settlement_finds_who_wrote_and_a_failure_leaves_nothing(
     line: Threadline, telegram: Simulation
 ) -> None:
-    """The claim stands for the binding until the send is proven, and goes with a send that fails."""
+    """The claim stands for the binding until the send is proven; a failed one takes it along."""
     ada, bob = next(PEOPLE), next(PEOPLE)
     for one in (ada, bob):
         telegram.do("write", chat=one, text="hello", user=one)

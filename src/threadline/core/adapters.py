@@ -47,7 +47,9 @@ class Capabilities:
     outcome may settle by itself before its lane goes on. With `idempotent` a call with the same key
     is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
     room's record goes to the thread it opens, whose address is that record's id below the room.
-    `actor` is who speaks on the platform.
+    Where it `opens_threads`, a post in a room is answered in the thread below it. `realm` is where
+    ids of people are unique, empty for the whole platform; `window` is how long after a person's
+    words free ones are taken. `actor` is who speaks on the platform.
 
     With `attachments` it takes files: `uploads` are bytes of ours, which it `fetches` itself where
     it takes no bytes; `links` are public addresses. Of those it takes `max_files` a message, each
@@ -70,6 +72,7 @@ class Capabilities:
     idempotent_for: timedelta | None = None
     settle_within: timedelta = timedelta(seconds=60)
     answers_in_thread: bool = False
+    opens_threads: bool = False
     realm: str = ""
     window: timedelta | None = None
     actor: Actor | None = None

@@ -257,7 +257,7 @@ def _right(
         ADAPTER,
         (conversation.ref.scope_id, conversation.ref.provider, conversation.ref.account_id),
     )
-    threads = there is not None and there.capabilities.answers_in_thread
+    threads = there is not None and there.capabilities.opens_threads
     if conversation.kind is Kind.ROOM and threads:
         _answered_by(draft, _thread_below(conversation), session, now, root=True)
         return right, None

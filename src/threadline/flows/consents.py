@@ -40,7 +40,8 @@ from threadline.core.rules.authority import Where
 from threadline.core.seating import ensure_session, numbers_of, session_named
 from threadline.core.sending import LIMITS as LIMITS_NAME
 from threadline.flows.looking import found, where_of
-from threadline.flows.people import human, known
+from threadline.flows.people import human
+from threadline.flows.persons import known
 from threadline.flows.planning import granted_to
 
 MANY = 500
@@ -234,18 +235,18 @@ class WriteAllowances(Story[AllowanceStatus]):
 
     scope: str
     caller: Caller
-    given: Mapping[str, int]
+    numbers: Mapping[str, int]
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, AllowanceStatus]:
         """Raises `InvalidInput`."""
         draft = Draft(loaded)
         stored = draft.get(SETTING, (self.scope, LIMITS_NAME))
         before = allowance.STANDARD if stored is None else allowance.read(stored.value)
-        after = allowance.changed(before, self.given)
+        after = allowance.changed(before, self.numbers)
         by = named(self.caller)
         row = Setting(value=allowance.written(after), by=by, at=now)
         draft.put(SETTING, (self.scope, LIMITS_NAME), row)
-        audit(draft, self.scope, by, "limits.changed", now, subject="limits", **self.given)
+        audit(draft, self.scope, by, "limits.changed", now, subject="limits", **self.numbers)
         return draft.changes, AllowanceStatus(limits=row.value, by=by, at=now)
 
 
@@ -355,7 +356,7 @@ class Consents:
         """Change limits; 0 is unlimited, and what is not named stays. Raises `InvalidInput`."""
         authority.may_control(caller)
         return await self._store.run(
-            WriteAllowances(scope=authority.scope_of(caller), caller=caller, given=dict(given))
+            WriteAllowances(scope=authority.scope_of(caller), caller=caller, numbers=dict(given))
         )
 
 

@@ -57,6 +57,7 @@ from threadline.flows.deliveries import Deliveries
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import where_of
 from threadline.flows.planning import Plan, ReadPlan, Recipient
+from threadline.flows.send_status import SendStatus, told
 from threadline.flows.sends import (
     Keyed,
     Postpone,
@@ -65,13 +66,11 @@ from threadline.flows.sends import (
     ReadNow,
     ReadSend,
     ReadSends,
-    SendStatus,
     TakeDue,
     WriteEnd,
     WriteRefusal,
     WriteScheduled,
     WriteSend,
-    told,
 )
 
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from threadline.core.adapters import Account
 from threadline.core.auditing import audit, named
@@ -28,14 +27,11 @@ from threadline.core.model import (
 from threadline.core.people import BY_SYSTEM
 from threadline.core.ports import (
     ADAPTER,
-    CONVERSATION,
-    DELIVERY,
     INTENT,
     SEND,
     SENDS_DUE,
     SENDS_OF_SCOPE,
     SENDS_OF_SESSION,
-    SESSION,
     Changes,
     Loaded,
     Needs,
@@ -49,7 +45,6 @@ from threadline.core.sending import write_first
 from threadline.core.sends import (
     Asked,
     Channel,
-    Repeat,
     Send,
     SendState,
     Tried,
@@ -57,7 +52,7 @@ from threadline.core.sends import (
 from threadline.flows.clocks import next_of
 from threadline.flows.outbound import clusters, origin_of
 from threadline.flows.registered import account_of
-from threadline.flows.statuses import DeliveryStatus, status_of
+from threadline.flows.send_status import SendStatus, shown
 
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -65,77 +60,6 @@ LATEST = 1 << 62
 LOOK = 100
 AGAIN = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(days=366)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendStatus:
-    """A send as it is shown. `delivery` is the one under way or the last; `tried` tells what became
-    of each channel. `repeated` is true where the key was known already; `first` says who had said
-    it before, where it was not said again."""
-
-    id: str
-    session_id: str
-    to: str
-    via: str
-    state: SendState
-    created_at: datetime
-    reason: str = ""
-    person: str | None = None
-    at: datetime | None = None
-    repeat: Repeat | None = None
-    delivery: DeliveryStatus | None = None
-    tried: tuple[Mapping[str, Any], ...] = ()
-    first: Mapping[str, Any] | None = None
-    repeated: bool = False
-
-
-def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:
-    """A send with its newest delivery."""
-    session = heir(draft, send.session) or draft.get(SESSION, send.session)
-    name = "" if session is None else session.name
-    current: DeliveryStatus | None = None
-    for one in send.tried:
-        if one.conversation is None or one.delivery is None:
-            continue
-        row = draft.get(DELIVERY, (one.conversation, one.delivery))
-        place = draft.get(CONVERSATION, one.conversation)
-        if row is not None and place is not None:
-            current = status_of(row, place, name)
-    first = send.first
-    return SendStatus(
-        id=public(send.id),
-        session_id=name,
-        to=send.to,
-        via=send.via,
-        state=send.state,
-        created_at=send.created_at,
-        reason=send.reason,
-        person=None if send.person is None else public(send.person),
-        at=send.at,
-        repeat=send.repeat,
-        delivery=current,
-        tried=tuple(told(one) for one in send.tried),
-        first=None
-        if first is None
-        else {"id": public(first.send), "session_id": first.session, "at": first.at},
-        repeated=repeated,
-    )
-
-
-def told(one: Tried) -> Mapping[str, Any]:
-    where = one.channel
-    delivery_id = None
-    if one.conversation is not None and one.delivery is not None:
-        delivery_id = f"{public(one.conversation)}.{public(one.delivery)}"
-    return {
-        "provider": where.provider,
-        "account_id": where.account_id,
-        "address": where.address or where.place,
-        "outcome": one.outcome,
-        "reason": one.reason,
-        "at": one.at,
-        "delivery": delivery_id,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

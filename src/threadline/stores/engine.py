@@ -31,7 +31,8 @@ from threadline.core.ports import (
     Page,
     Story,
 )
-from threadline.stores.codec import Codec, Row, micros
+from threadline.stores.bodies import micros
+from threadline.stores.codec import Codec, Row
 from threadline.stores.rows import LOADED, SAVED, Cache, way_of
 
 ROUNDS = 64

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from threadline.core.ports import Story, Witness
-from threadline.stores.codec import Row, micros
+from threadline.stores.bodies import micros
+from threadline.stores.codec import Row
 
 
 class Waiting:

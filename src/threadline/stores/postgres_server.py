@@ -26,7 +26,8 @@ from threadline.core.errors import (
     TooLarge,
     WrongKey,
 )
-from threadline.stores.codec import EPOCH, Codec
+from threadline.stores.bodies import EPOCH
+from threadline.stores.codec import Codec
 from threadline.stores.statements import migrations, statements
 
 OLDEST = 15

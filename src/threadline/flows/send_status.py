@@ -1,0 +1,95 @@
+"""A send as it is shown: its newest delivery, and what became of each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from threadline.core.draft import Draft
+from threadline.core.ids import public
+from threadline.core.ports import (
+    CONVERSATION,
+    DELIVERY,
+    SESSION,
+)
+from threadline.core.seating import heir
+from threadline.core.sends import (
+    Repeat,
+    Send,
+    SendState,
+    Tried,
+)
+from threadline.flows.statuses import DeliveryStatus, status_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendStatus:
+    """A send as it is shown. `delivery` is the one under way or the last; `tried` tells what became
+    of each channel. `repeated` is true where the key was known already; `first` says who had said
+    it before, where it was not said again."""
+
+    id: str
+    session_id: str
+    to: str
+    via: str
+    state: SendState
+    created_at: datetime
+    reason: str = ""
+    person: str | None = None
+    at: datetime | None = None
+    repeat: Repeat | None = None
+    delivery: DeliveryStatus | None = None
+    tried: tuple[Mapping[str, Any], ...] = ()
+    first: Mapping[str, Any] | None = None
+    repeated: bool = False
+
+
+def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:
+    """A send with its newest delivery."""
+    session = heir(draft, send.session) or draft.get(SESSION, send.session)
+    name = "" if session is None else session.name
+    current: DeliveryStatus | None = None
+    for one in send.tried:
+        if one.conversation is None or one.delivery is None:
+            continue
+        row = draft.get(DELIVERY, (one.conversation, one.delivery))
+        place = draft.get(CONVERSATION, one.conversation)
+        if row is not None and place is not None:
+            current = status_of(row, place, name)
+    first = send.first
+    return SendStatus(
+        id=public(send.id),
+        session_id=name,
+        to=send.to,
+        via=send.via,
+        state=send.state,
+        created_at=send.created_at,
+        reason=send.reason,
+        person=None if send.person is None else public(send.person),
+        at=send.at,
+        repeat=send.repeat,
+        delivery=current,
+        tried=tuple(told(one) for one in send.tried),
+        first=None
+        if first is None
+        else {"id": public(first.send), "session_id": first.session, "at": first.at},
+        repeated=repeated,
+    )
+
+
+def told(one: Tried) -> Mapping[str, Any]:
+    where = one.channel
+    delivery_id = None
+    if one.conversation is not None and one.delivery is not None:
+        delivery_id = f"{public(one.conversation)}.{public(one.delivery)}"
+    return {
+        "provider": where.provider,
+        "account_id": where.account_id,
+        "address": where.address or where.place,
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "at": one.at,
+        "delivery": delivery_id,
+    }

@@ -3,57 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from tests.initiative.conftest import heard, transcript
 from threadline import Threadline
 from threadline.core.errors import ConsentRequired, LimitReached, ReplyRouteConflict, Unauthorized
-from threadline.core.model import Controller, TranscriptRecord
-from threadline.core.ports import Store
+from threadline.core.model import Controller
 from threadline.core.sends import SendState
 from threadline.testing.simulation import Simulation
 
-SIMULATOR = "tests.telegram.platform:Platform"
 PEOPLE = itertools.count(5000)
 HUMAN = Controller(human=True)
-
-
-@pytest.fixture(scope="module")
-def telegram(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulation]:
-    """One simulated Telegram; each test has people of its own."""
-    with Simulation(SIMULATOR, tmp_path_factory.mktemp("first")) as made:
-        yield made
-
-
-@pytest.fixture
-async def line(store: Store, telegram: Simulation) -> AsyncIterator[Threadline]:
-    """A line with the bot connected, granted to `agent`."""
-    made = Threadline(store, allow_private=True)
-    await made.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
-    await made.sessions.create("agent")
-    await made.consents.grant("agent", "telegram", "7001")
-    yield made
-    await made.outbox.close()
-
-
-async def heard(line: Threadline, telegram: Simulation) -> None:
-    """Poll until Telegram has nothing left that we did not confirm."""
-    stopping = asyncio.Event()
-    worker = asyncio.create_task(line.listeners.run(stopping))
-    try:
-        await asyncio.to_thread(telegram.idle)
-    finally:
-        stopping.set()
-        with contextlib.suppress(asyncio.CancelledError):
-            await worker
-
-
-async def transcript(line: Threadline, ref: str) -> list[TranscriptRecord]:
-    """A short transcript."""
-    return (await line.conversations.transcript(ref, limit=500)).records
 
 
 @pytest.mark.acceptance("H1", "H2")

@@ -69,8 +69,8 @@ class Recipient:
             if number is None:
                 raise InvalidInput(f"{rest!r} is no person's id.", field="to")
             return Recipient(person=number)
-        if mark == ":" and rest and _WAY.fullmatch(before):
-            return Recipient(provider=before, address=rest)
+        if mark == ":" and rest.strip() and _WAY.fullmatch(before):
+            return Recipient(provider=before, address=rest.strip())
         number = number_of(given)
         if mark or number is None:
             raise InvalidInput(

@@ -81,6 +81,8 @@ def plain(text: str) -> str:
     'stop'
     """
     bare = unicodedata.normalize("NFKC", text.translate(_HIDDEN)).casefold()
+    # Capitals of Turkish lose the dot, or keep one too many.
+    bare = bare.replace("i\u0307", "i").replace("\u0131", "i")
     start, end = 0, len(bare)
     while start < end and not _is_letter(bare[start]):
         start += 1

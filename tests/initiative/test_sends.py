@@ -206,7 +206,7 @@ async def test_a_second_channel_is_tried_only_where_nothing_can_have_been_taken(
         await line.consents.set("on", person=person.id, about="discord", caller=HUMAN)
         long = "word " * 1500
         if dies:
-            telegram.fault("drop", place=str(ada), skip=1)
+            telegram.fault("drop", place=str(ada))
         else:
             telegram.do("block", user=ada)
         sent = await line.initiative.send("agent", f"person:{person.id}", long)
@@ -226,7 +226,7 @@ async def test_a_second_channel_is_tried_only_where_nothing_can_have_been_taken(
         assert done.state is SendState.DELIVERED
 
 
-@pytest.mark.case("B153", "B076")
+@pytest.mark.case("B153")
 async def test_a_target_is_judged_when_it_is_named(line: Threadline, telegram: Simulation) -> None:
     """No form crashes at send time, and what reaches nobody says so."""
     for wrong in ("@someone", "", "telegram", "person:x", "https://x.example"):
@@ -241,3 +241,25 @@ async def test_a_target_is_judged_when_it_is_named(line: Threadline, telegram: S
     assert a.delivery.ref == b.delivery.ref
     with pytest.raises(NoAddress):
         await line.initiative.send("agent", "email:nobody@example.org", "hi")
+
+
+@pytest.mark.case("B076")
+async def test_who_wrote_once_is_reached_after_a_restart(
+    sqlite_url: str, key: bytes, clock: StillClock, telegram: Simulation
+) -> None:
+    """The address stands in the store, not in a process."""
+    ada = next(PEOPLE)
+    for life in range(2):
+        store = await open_at(sqlite_url, key, clock=clock)
+        line = Threadline(store, allow_private=True)
+        if life == 0:
+            await line.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
+            await line.sessions.create("agent")
+            await line.consents.grant("agent", "telegram", "7001")
+            await met(line, telegram, ada)
+        else:
+            await line.initiative.send("agent", f"telegram:{ada}", "still there")
+            await line.outbox.round()
+        await line.outbox.close()
+        await store.close()
+    assert said(telegram, ada) == ["still there"]

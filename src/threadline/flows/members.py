@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from threadline.core.auditing import audit, named
 from threadline.core.draft import Draft
 from threadline.core.errors import MembershipNotFound, NotFound
 from threadline.core.ids import public
@@ -168,6 +169,15 @@ class Leave(_About):
             numbers = (session.id, *session.predecessors)
             why = f"{session.name!r} was removed."
             cancel_pending(draft, conversation, numbers, why, now, LIMITS)
+            audit(
+                draft,
+                conversation.ref.scope_id,
+                named(self.caller),
+                "member.evicted",
+                now,
+                subject=f"session {session.name}",
+                conversation=public(conversation.id),
+            )
         return draft.changes, shown(after, conversation, session.name, now)
 
 

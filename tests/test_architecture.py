@@ -47,12 +47,14 @@ DECODERS = frozenset({"ijson", "msgspec"})
 MAX_LINES = 450
 # A file with one noun's whole story may be longer; none of these may grow past its number.
 LONGER = {
-    "core/model.py": 620,
+    "core/model.py": 630,
     "flows/speakers.py": 650,
     "flows/replay.py": 500,
     "flows/sessions.py": 500,
+    "flows/people.py": 610,
+    "flows/sends.py": 530,
     "flows/hydration.py": 490,
-    "stores/codec.py": 495,
+    "stores/codec.py": 580,
     "client.py": 470,
 }
 

@@ -65,9 +65,12 @@ def silenced(
     if not off:
         return ""
     record = None if answers is None else draft.get(RECORD, (conversation.id, answers))
-    if record is not None and record.direction is Direction.INBOUND:
-        if all(record.recorded_at > one.at for one in off):
-            return ""
+    if (
+        record is not None
+        and record.direction is Direction.INBOUND
+        and all(record.recorded_at > one.at for one in off)
+    ):
+        return ""
     return f"{refusal(rows)} Only what was written since may be answered: reply to that."
 
 

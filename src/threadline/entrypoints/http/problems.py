@@ -6,8 +6,6 @@ where the reference page explains it.
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -23,7 +21,6 @@ from litestar.types import ExceptionHandlersMap
 
 from threadline.core.errors import (
     InvalidInput,
-    LimitReached,
     NotFound,
     ThreadlineError,
     TooLarge,
@@ -66,10 +63,7 @@ def problem(error: ThreadlineError) -> Response[dict[str, Any]]:
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
     if error.status == 503:
         headers["Retry-After"] = "1"
-    if isinstance(error, LimitReached):
-        left = (datetime.fromisoformat(error.facts["frees_at"]) - datetime.now(UTC)).total_seconds()
-        headers["Retry-After"] = str(max(1, math.ceil(left)))
-    elif error.status == 429 and "retry_after" in error.facts:
+    if error.status == 429 and "retry_after" in error.facts:
         headers["Retry-After"] = str(error.facts["retry_after"])
     return Response(body, status_code=error.status, media_type=MEDIA_TYPE, headers=headers)
 

@@ -262,6 +262,30 @@ TABLE: dict[str, Line] = {
         outsider="ok 403 403",
         peer="403",
     ),
+    "GET /v1/sends": line(**ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok"),
+    "GET /v1/sends/{send_id}": line(
+        member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404"
+    ),
+    "POST /v1/sends/{send_id}/cancel": line(
+        member="ok 404 404", outsider="404", peer="404", unscoped="403"
+    ),
+    "GET /v1/people": line(**ALONE),
+    "POST /v1/people": line({"name": "Ann"}, **ALONE),
+    "GET /v1/people/find": line(query={"by": "{contact}"}),
+    "GET /v1/people/{person}": line(),
+    "PATCH /v1/people/{person}": line({"name": "Ann"}),
+    "POST /v1/people/{person}/merge": line({"other": "{other_person}"}),
+    "POST /v1/people/{person}/split": line({"contact": "{contact}"}),
+    "POST /v1/people/{person}/code": line({}),
+    "GET /v1/consent": line(query={"person": "{person}"}),
+    "PUT /v1/consent": line({"person": "{person}", "state": "off"}),
+    f"GET {WHO}/accounts": line(member="ok 403 403", outsider="ok 403 403"),
+    f"PUT {WHO}/accounts/{{provider}}/{{account}}": line(**ALONE),
+    f"DELETE {WHO}/accounts/{{provider}}/{{account}}": line(),
+    "GET /v1/limits": line(**ALONE),
+    "PUT /v1/limits": line({"recipient_per_hour": 9}, **ALONE),
+    "GET /v1/audit": line(**ALONE),
+    "GET /v1/audit/verify": line(**ALONE),
     "GET /v1/deliveries": line(**ALONE, member="ok", outsider="ok", peer="ok", unscoped="ok"),
     "GET /v1/deliveries/{delivery}": line(
         member="ok 404 404", outsider="404", peer="404", unscoped="ok 404 404", bound="ok 404 404"

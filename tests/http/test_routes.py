@@ -18,6 +18,7 @@ from threadline import Threadline
 from threadline.core.ids import public
 from threadline.core.model import Controller
 from threadline.core.ports import Store
+from threadline.core.sends import Repeat
 from threadline.entrypoints.http.buckets import Buckets, GuestLimits
 from threadline.entrypoints.http.server import ServerSettings, make_app
 
@@ -48,6 +49,10 @@ MISSING = {
     "conversation": public(7),
     "session": "nobody-here",
     "delivery": public(7),
+    "send_id": public(7),
+    "person": public(7),
+    "other_person": public(7),
+    "contact": "telegram:nobody",
     "token": public(7),
     "link": public(7),
     "handle": "nobody-here",
@@ -78,6 +83,17 @@ async def world(tl: Threadline) -> World:
     lease = await tl.attaching.attach(coder, holder="h", name="n", caller=boss)
     token = await tl.tokens.create("controller", scope=made.scope, caller=boss)
     link = await tl.links.create(rooms["lobby"], caller=boss)
+    contact = f"telegram:{made.scope}"
+    person = await tl.people.make("Ada", contacts=[contact], caller=boss)
+    other_person = await tl.people.make("Ada", caller=boss)
+    await tl.consents.grant(coder, "web", "office", caller=boss)
+    planned = await tl.initiative.send(
+        coder,
+        f"web/office/lobby?scope={made.scope}",
+        "hello",
+        repeat=Repeat(at="08:30", zone="UTC"),
+        caller=boss,
+    )
     made.names = {
         "scope": made.scope,
         "conversation": rooms["lobby"],
@@ -85,6 +101,10 @@ async def world(tl: Threadline) -> World:
         "other": other,
         "spare": spare,
         "delivery": said.id,
+        "send_id": planned.id,
+        "person": person.id,
+        "other_person": other_person.id,
+        "contact": contact,
         "token": token.id,
         "link": link.id,
         "door": link.secret or "",

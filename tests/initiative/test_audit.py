@@ -15,14 +15,22 @@ from threadline.testing.clock import StillClock
 @pytest.mark.parametrize(
     ("deed", "at"),
     [
-        ("update audit set body = replace(body, 'account.granted', 'account.withdrawn') "
-         "where number = 3", 3),
+        (
+            "update audit set body = replace(body, 'account.granted', 'account.withdrawn') "
+            "where number = 3",
+            3,
+        ),
         ("delete from audit where number = 2", 2),
         ("delete from audit where number = 6", 6),
-        ("insert into audit select scope, 7, at, action, digest, body from audit where number = 6;"
-         "update chains set count = 7", 7),
-        ("update audit set digest = (select digest from audit where number = 4) where number = 5",
-         5),
+        (
+            "insert into audit select scope, 7, at, action, digest, body from audit where number = 6;"
+            "update chains set count = 7",
+            7,
+        ),
+        (
+            "update audit set digest = (select digest from audit where number = 4) where number = 5",
+            5,
+        ),
     ],
 )
 async def test_a_changed_a_missing_and_an_added_entry_are_found(

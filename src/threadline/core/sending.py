@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import ceil
 
 from threadline.core import claims
 from threadline.core.auditing import audit
@@ -240,6 +241,7 @@ def _reserve(
                 limit=full.name,
                 number=full.limit,
                 frees_at=full.frees_at.isoformat(),
+                retry_after=max(1, ceil((full.frees_at - now).total_seconds())),
             )
         draft.put(QUOTA, (send.scope_id, name), allowance.reserve(quota, send.id, now, EPOCH))
     return tuple(names.values())

@@ -24,7 +24,8 @@ class TokenKind(Word):
 class Token:
     """One token. `scope_id` None is every scope; `session` is a surrogate id, so that whoever gets
     an old name anew gets none of its tokens (J3). With a `conversation` it is good there and
-    nowhere else, and only as long as `parent`, the token it was made with, holds."""
+    nowhere else, and only as long as `parent`, the token it was made with, holds. Only a
+    controller's that is `human` grants consent."""
 
     id: int
     kind: TokenKind
@@ -39,6 +40,7 @@ class Token:
     parent: int | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    human: bool = False
 
 
 @dataclass(frozen=True, slots=True)

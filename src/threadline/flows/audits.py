@@ -11,7 +11,7 @@ from threadline.core.chains import FIRST, Chain, Entry
 from threadline.core.draft import Draft
 from threadline.core.model import CONTROLLER, Caller
 from threadline.core.ports import AUDITED, AUDITED_AFTER, CHAIN, Changes, Loaded, Page, Store, Story
-from threadline.core.rules import authority
+from threadline.core.rules import admission, authority
 from threadline.core.rules.limits import LIMITS, Limits, clamp
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,9 @@ class ReadAudit(Story[list[Entry]]):
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[Entry]]:
         """Those of one action where it is named."""
-        since = 0 if self.since is None else (self.since - EPOCH) // timedelta(microseconds=1)
+        since = 0
+        if self.since is not None:
+            since = max(0, (self.since - EPOCH) // timedelta(microseconds=1))
         page = Page(AUDITED, (self.scope, self.before, self.action, since, self.limit))
         return Changes(), loaded.page(page)
 
@@ -95,9 +97,9 @@ class Audits:
         return await self._store.read(
             ReadAudit(
                 scope=authority.scope_of(caller),
-                before=NEWEST if before is None else before,
+                before=NEWEST if before is None else max(0, min(before, NEWEST)),
                 action=action,
-                since=since,
+                since=None if since is None else admission.aware(since, "since"),
                 limit=clamp(limit, self._limits),
             )
         )

@@ -40,7 +40,6 @@ from threadline.core.rules.authority import Where
 from threadline.core.seating import ensure_session, numbers_of, session_named
 from threadline.core.sending import LIMITS as LIMITS_NAME
 from threadline.flows.looking import found, where_of
-from threadline.flows.people import human
 from threadline.flows.persons import known
 from threadline.flows.planning import granted_to
 
@@ -289,7 +288,7 @@ class Consents:
         authority.may_control(caller)
         word: ConsentState = ConsentState.of(state)
         if word is ConsentState.ON:
-            human(caller, "grants consent")
+            authority.human(caller, "grants consent")
         if len(why) > 500 or len(about) > 250:
             raise InvalidInput("why has at most 500 characters, about 250.", field="why")
         return await self._store.run(

@@ -112,8 +112,21 @@ class Flows:
         self.listeners = Listeners(store, self.hearing, self.histories, channels, owner=node)
         self.webhooks = Webhooks(store, self.hearing, channels)
         self.upkeep = Upkeep(
-            store, self.hydration, self.outbound, limits, files=self.files, uploads=self.uploads
+            store,
+            self.hydration,
+            self.outbound,
+            limits,
+            files=self.files,
+            uploads=self.uploads,
+            people=self.people,
+            initiative=self.initiative,
         )
+
+    @property
+    def limits(self) -> Limits:
+        """Within what limits they work."""
+        limits: Limits = self._made["limits"]
+        return limits
 
     def over(self, store: Store) -> Flows:
         """The same flows over another store, such as this one seen through a request's key."""

@@ -35,9 +35,7 @@ from threadline.core.errors import (
 )
 from threadline.core.ids import number_of
 from threadline.core.model import CONTROLLER, Attachment, Caller, ConversationRef, SessionCaller
-from threadline.core.ports import (
-    Store,
-)
+from threadline.core.ports import Store
 from threadline.core.rules import admission, authority, delivery
 from threadline.core.rules.limits import LIMITS, Limits, clamp
 from threadline.core.rules.pacing import PACE, Pace
@@ -56,9 +54,12 @@ from threadline.flows.clocks import checked_repeat
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import where_of
+from threadline.flows.pausing import pause
 from threadline.flows.planning import Plan, ReadPlan, Recipient
 from threadline.flows.send_status import SendStatus, told
 from threadline.flows.sends import (
+    LONGEST_WAIT,
+    ForgetIntents,
     Keyed,
     Postpone,
     ReadAccount,
@@ -139,10 +140,13 @@ class Initiative:
         authority.may_say(caller, session, "send")
         authority.unbound(caller)
         delivery.check_words(text, len(attachments))
-        if at is not None and at.tzinfo is None:
-            raise InvalidInput("at needs a time zone.", field="at")
+        at = None if at is None else admission.aware(at, "at")
         if at is not None and repeat is not None:
             raise InvalidInput("at and repeat exclude each other.", field="repeat")
+        if not timedelta() < intent_for <= LONGEST_WAIT:
+            raise InvalidInput(
+                "intent_for is more than nothing, at most a year.", field="intent_for"
+            )
         if len(intent) > MAX_INTENT:
             raise InvalidInput(f"an intent has at most {MAX_INTENT} characters.", field="intent")
         if repeat is not None:
@@ -322,8 +326,11 @@ class Initiative:
     async def cancel(self, send_id: str, *, caller: Caller = CONTROLLER) -> SendStatus:
         """Take back what was not sent yet: its time has not come, or its delivery still waits.
 
-        Raises `NotFound`, and `DeliveryConflict` where it may have left.
+        Raises `NotFound`, `DeliveryConflict` where it may have left, and `Unauthorized` for a
+        session whose token does not send.
         """
+        if isinstance(caller, SessionCaller):
+            authority.may_say(caller, caller.session, "send")
         before = await self.show(send_id, caller=caller)
         number = number_of(send_id) or 0
         if before.state is SendState.SCHEDULED:
@@ -359,6 +366,13 @@ class Initiative:
         finally:
             bell.close()
 
+    async def forget_intents(self) -> int:
+        """Drop what intents were remembered for long enough; answers how many. Part of upkeep."""
+        dropped = 0
+        while found := await self._store.run(ForgetIntents()):
+            dropped += found
+        return dropped
+
     # --- the worker --------------------------------------------------------------------------
 
     async def round(self) -> int:
@@ -384,7 +398,7 @@ class Initiative:
                     seconds = 0.0 if due else POLL_SECONDS if wait is None else wait
                 except ThreadlineError as error:
                     _log("initiative.store", error=error.code)
-                await _pause(bell, stopping, min(seconds, POLL_SECONDS))
+                await pause(bell, stopping, min(seconds, POLL_SECONDS))
         finally:
             bell.close()
 
@@ -420,22 +434,6 @@ class Initiative:
         await self._store.run(
             WriteEnd(send=send.id, step=send.step, state=state, reason=reason, tried=tried)
         )
-
-
-async def _pause(bell: Any, stopping: asyncio.Event, seconds: float) -> None:
-    """Until something rings, the process stops, or time passed."""
-    if seconds <= 0:
-        return
-    waits = [
-        asyncio.ensure_future(bell.wait(seconds)),
-        asyncio.ensure_future(stopping.wait()),
-    ]
-    try:
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for one in waits:
-            one.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
 
 
 def _log(event: str, **facts: Any) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from threadline.core.errors import InvalidInput, NotFound, Unauthorized
+from threadline.core.errors import InvalidInput, NotFound
 from threadline.core.ids import number_of
-from threadline.core.model import CONTROLLER, Caller, Controller
+from threadline.core.model import CONTROLLER, Caller
 from threadline.core.ports import (
     Store,
 )
@@ -115,7 +115,7 @@ class People:
     ) -> PersonState:
         authority.may_control(caller)
         if verified:
-            human(caller, "vouches for an address")
+            authority.human(caller, "vouches for an address")
         add = tuple((*_contact(one), verified) for one in contacts)
         take = tuple((provider, realm, address) for provider, address in map(_contact, without))
         return await self._store.run(
@@ -214,14 +214,6 @@ class People:
         while found := await self._store.run(ForgetCodes()):
             dropped += found
         return dropped
-
-
-def human(caller: Caller, deed: str) -> None:
-    """Raise `Unauthorized` unless a controller marked human asks: agents grant nothing."""
-    if not isinstance(caller, Controller) or not caller.human:
-        raise Unauthorized(
-            f"only a human {deed}: use a controller's token that is marked human.", human=True
-        )
 
 
 def _name(name: str) -> str:

@@ -112,6 +112,12 @@ def known(draft: Draft, scope: str, person_id: str) -> Person:
     return found
 
 
+def _is_of(draft: Draft, contact: Contact, person: Person) -> bool:
+    """Whether a contact is this person's, whatever else of them changes."""
+    owner = heir_of(draft, contact.person)
+    return owner is not None and owner.id == person.id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPerson(Story[PersonState]):
     """One person, by id or by anything that finds it."""
@@ -188,7 +194,7 @@ class WritePerson(Story[PersonState]):
         for provider, address, verified in self.add:
             key = (self.scope, provider, self.realm, folded(provider, address))
             before = draft.get(CONTACT, key)
-            if before is not None and heir_of(draft, before.person) != person:
+            if before is not None and not _is_of(draft, before, person):
                 raise Conflict(
                     f"{provider}:{address} is known as another person's. Merge the two, or take it "
                     "from there first.",
@@ -218,7 +224,7 @@ class WritePerson(Story[PersonState]):
         for provider, realm, address in self.take:
             key = (self.scope, provider, realm, folded(provider, address))
             there = draft.get(CONTACT, key)
-            if there is None or heir_of(draft, there.person) != person:
+            if there is None or not _is_of(draft, there, person):
                 raise NotFound("this person has no such contact.", contact=f"{provider}:{address}")
             draft.put(CONTACT, key, None)
             own[key] = None
@@ -313,7 +319,7 @@ class Split(Story[PersonState]):
         person = known(draft, self.scope, self.person)
         key = (self.scope, self.provider, self.realm, folded(self.provider, self.address))
         contact = draft.get(CONTACT, key)
-        if contact is None or heir_of(draft, contact.person) != person:
+        if contact is None or not _is_of(draft, contact, person):
             raise NotFound("this person has no such contact.", contact=self.address)
         made = Person(
             id=draft.fresh(),

@@ -27,6 +27,8 @@ from threadline.core.model import (
 from threadline.core.people import BY_SYSTEM
 from threadline.core.ports import (
     ADAPTER,
+    ENDED_FIRSTS,
+    FIRST,
     INTENT,
     SEND,
     SENDS_DUE,
@@ -58,6 +60,7 @@ MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATEST = 1 << 62
 LOOK = 100
+SWEEP = 1_000
 AGAIN = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(days=366)
 
@@ -330,6 +333,22 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
         following = next_of(send.repeat, max(now, due))
         draft.put(SEND, send.id, replace(send, at=following, due_at=following, step=send.step + 1))
         return child
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetIntents(Story[int]):
+    """Drop what intents were remembered for long enough."""
+
+    limit: int = SWEEP
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, int]:
+        """Answers how many."""
+        changes = Changes()
+        rows = loaded.page(Page(ENDED_FIRSTS, ((now - EPOCH) // MICROSECOND, self.limit)))
+        for scope, key in rows:
+            loaded.get(FIRST, (scope, bytes(key)))
+            changes.put(FIRST, (scope, bytes(key)), None)
+        return changes, len(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ class TokenState:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    human: bool = False
     token: str | None = field(default=None, repr=False)
 
 
@@ -99,6 +100,7 @@ def _shown(token: Token, session: str | None, secret: str | None = None) -> Toke
         created_at=token.created_at,
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,
+        human=token.human,
         token=secret,
     )
 
@@ -116,6 +118,7 @@ class Create(Story[TokenState]):
     session: str | None = None
     scopes: tuple[str, ...] = ()
     expires_at: datetime | None = None
+    human: bool = False
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, TokenState]:
         """Raises `InvalidInput` for one that would never hold."""
@@ -136,6 +139,7 @@ class Create(Story[TokenState]):
             session=None if session is None else session.id,
             scopes=self.scopes,
             expires_at=self.expires_at,
+            human=self.human,
         )
         draft.put(TOKEN, key_of(draft, self.secret), token)
         return draft.changes, _shown(token, session.name if session else None, self.secret)
@@ -198,7 +202,7 @@ def caller_of(draft: Draft, token: Token, now: datetime) -> Caller | None:
         return None
     match token.kind:
         case TokenKind.CONTROLLER:
-            return Controller(token.scope_id)
+            return Controller(token.scope_id, human=token.human)
         case TokenKind.ADAPTER:
             return AdapterCaller(token.scope_id or "default", token.provider, token.account_id)
         case TokenKind.SESSION:
@@ -296,19 +300,24 @@ class Tokens:
         session: str | None = None,
         scopes: Iterable[str] | None = None,
         expires_at: datetime | None = None,
+        human: bool = False,
         caller: Caller = CONTROLLER,
     ) -> TokenState:
         """Make a token; its secret is in the answer and nowhere else.
 
-        A controller's covers `scope`, or with None every scope. An adapter's needs `provider` and
-        `account_id`, a session's needs `session` and takes `scopes` (default `read` and
-        `publish`). Raises `InvalidInput`, and `Unauthorized` beyond the caller's own scope.
+        A controller's covers `scope`, or with None every scope; one that is `human` grants
+        consent. An adapter's needs `provider` and `account_id`, a session's `session`; `scopes`
+        are `read` and `publish` unless given. Raises `InvalidInput`, `Unauthorized`.
         """
         controller = self._controller(caller)
         if controller.scope_id is not None and scope != controller.scope_id:
             raise Unauthorized("a token reaches no further than the one that makes it.")
         chosen: TokenKind = TokenKind.of(kind)
         _checked_name(name)
+        if human and chosen is not TokenKind.CONTROLLER:
+            raise InvalidInput(f"human is nothing for a {chosen.value}.", field="human")
+        if human:
+            authority.human(controller, "makes a human's token")
         if scope is not None:
             ConversationRef("web", "local", "-", scope_id=scope)
         wrong = {
@@ -341,6 +350,7 @@ class Tokens:
                 session=session,
                 scopes=_scopes(chosen, scopes),
                 expires_at=until,
+                human=human,
             )
         )
 

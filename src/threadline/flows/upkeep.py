@@ -34,9 +34,11 @@ from threadline.core.threads import parent_of
 from threadline.core.unseating import drop_binding
 from threadline.flows.files import Files
 from threadline.flows.hydration import Hydration
+from threadline.flows.initiative import Initiative
 from threadline.flows.links import Links
 from threadline.flows.logins import Logins
 from threadline.flows.outbound import Outbound
+from threadline.flows.people import People
 from threadline.flows.uploads import Uploads
 
 CHUNK = 500
@@ -53,6 +55,8 @@ class Tidied:
     keys: int = 0
     guests: int = 0
     files: int = 0
+    codes: int = 0
+    intents: int = 0
     repaired: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -274,7 +278,11 @@ class Upkeep:
         *,
         files: Files | None = None,
         uploads: Uploads | None = None,
+        people: People | None = None,
+        initiative: Initiative | None = None,
     ) -> None:
+        self._people = people
+        self._initiative = initiative
         self._files = files
         self._uploads = uploads
         self._links = Links(store, limits)
@@ -303,6 +311,10 @@ class Upkeep:
             done.files = await self._files.tidy()
         if self._uploads is not None:
             done.files += await self._uploads.tidy()
+        if self._people is not None:
+            done.codes = await self._people.forget_codes()
+        if self._initiative is not None:
+            done.intents = await self._initiative.forget_intents()
         return done
 
     async def sweep(self) -> int:

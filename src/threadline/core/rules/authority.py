@@ -58,6 +58,14 @@ def may_control(caller: Caller) -> None:
         raise Unauthorized("this needs a controller.")
 
 
+def human(caller: Caller, deed: str) -> None:
+    """Raise `Unauthorized` unless a controller marked human asks: agents grant nothing."""
+    if not isinstance(caller, Controller) or not caller.human:
+        raise Unauthorized(
+            f"only a human {deed}: use a controller's token that is marked human.", human=True
+        )
+
+
 def may_read(caller: Caller, session: str | None = None) -> None:
     """Replay and ack: controllers for anybody, a session for itself; adapters never."""
     match caller:

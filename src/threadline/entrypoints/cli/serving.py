@@ -165,7 +165,11 @@ async def _admin(tl: Threadline, settings: Settings) -> Path:
     from threadline.core.model import Controller
 
     made = await tl.tokens.create(
-        "controller", name="administrator", scope=None, caller=Controller(None)
+        "controller",
+        name="administrator",
+        scope=None,
+        human=True,
+        caller=Controller(None, human=True),
     )
     keep_secret(file, f"{made.token}\n")
     return file
@@ -221,6 +225,10 @@ def create(
     all_scopes: Annotated[
         bool, typer.Option("--all-scopes", help="A controller of every tenant.")
     ] = False,
+    human: Annotated[
+        bool,
+        typer.Option("--human", help="A controller that is a person: it may grant consent."),
+    ] = False,
     expires_at: Annotated[
         str | None,
         typer.Option(
@@ -254,7 +262,9 @@ def create(
             session=session,
             scopes=asked,
             expires_at=None if expires_at is None else time_of(expires_at, "--until"),
-            caller=Controller(None),
+            human=human,
+            # Who has the store is trusted to say who they are.
+            caller=Controller(None, human=human),
         )
         if as_json:
             write_json(plain(made))

@@ -413,6 +413,7 @@ class Token(Shape):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    human: bool
     token: str | None
 
 
@@ -444,7 +445,6 @@ TAKEN: Any = Taken | Results
 
 def shown(kind: Any, *statuses: int) -> dict[int, ResponseSpec]:
     """The `responses` of a route: what it answers with, under 200 or under these."""
-    about = (kind if isinstance(kind, type) else Taken).__doc__ or ""
-    about = about.strip().split("\n")[0]
+    about = ((kind if isinstance(kind, type) else Taken).__doc__ or "").strip().split("\n")[0]
     spec = ResponseSpec(data_container=kind, generate_examples=False, description=about)
     return dict.fromkeys(statuses or (200,), spec)

@@ -21,10 +21,10 @@ from threadline.entrypoints.shapes import plain
 
 @get("/v1/me", opt=callers(CONTROLLER, ADAPTER, SESSION, BOUND, GUEST))
 async def me(caller: Asker) -> Answer:
-    """Who the token makes of its bearer; a null scope is every scope."""
+    """Who the token makes of its bearer; a null scope is every scope; a human grants consent."""
     match caller:
-        case Controller(scope):
-            return {"kind": "controller", "scope_id": scope}
+        case Controller(scope, human):
+            return {"kind": "controller", "scope_id": scope, "human": human}
         case AdapterCaller(scope, provider, account):
             return {
                 "kind": "adapter",

@@ -47,7 +47,8 @@ class WordsFile(AttachmentBody):
     number: int = 0
 
 
-def _files(given: tuple[WordsFile, ...]) -> list[Attachment | RecordFile]:
+def files_of(given: tuple[WordsFile, ...]) -> list[Attachment | RecordFile]:
+    """The files of words, as flows take them."""
     found: list[Attachment | RecordFile] = []
     for one in given:
         if (one.conversation is None) is not (one.sequence is None):
@@ -81,35 +82,22 @@ class WordsBody(Body):
     wait: float | bool | None = None
 
 
-class Address(Body):
-    """Whom to write to."""
-
-    session_id: str
-
-
-class SendBody(Body):
-    """What a session says to another one."""
-
-    session_id: str
-    to: Address
-    text: str = ""
-    reply_to: int | str | None = None
-    about: AboutBody | None = None
-    attachments: tuple[WordsFile, ...] = ()
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    wait: float | bool | None = None
-
-
-def _about(body: AboutBody | None) -> tuple[str, int] | None:
+def about_of(body: AboutBody | None) -> tuple[str, int] | None:
+    """The record words are about, as flows take it."""
     return None if body is None else (body.conversation, body.sequence)
 
 
-async def _answer(
+def patience_of(wait: float | bool) -> float:
+    """How many seconds a caller waits for the end of what it said."""
+    return LONGEST_WAIT if wait is True else min(max(float(wait), 0.0), LONGEST_WAIT)
+
+
+async def answered(
     line: Flows, caller: Caller, sent: DeliveryStatus, wait: float | bool | None
 ) -> Response[Answer]:
     """202 for an intent that was written; 200 where the caller waited for its end."""
     if wait and sent.state in OPEN:
-        patience = LONGEST_WAIT if wait is True else min(max(float(wait), 0.0), LONGEST_WAIT)
+        patience = patience_of(wait)
         sent = await line.outbound.settled(sent, patience=patience, caller=caller)
     settled = sent.state not in OPEN
     return Response(dict(plain(sent)), status_code=200 if wait and settled else 202)
@@ -133,38 +121,14 @@ async def publish(
         data.text,
         key=key,
         reply_to=data.reply_to,
-        about=_about(data.about),
+        about=about_of(data.about),
         generation=data.generation,
         explicit_target=data.explicit_target,
-        attachments=_files(data.attachments),
+        attachments=files_of(data.attachments),
         metadata=data.metadata,
         caller=caller,
     )
-    return await _answer(line, caller, sent, data.wait)
-
-
-@post(
-    "/v1/send",
-    status_code=202,
-    opt=callers(CONTROLLER, SESSION, key=OWN),
-    responses=answers.shown(answers.Delivery, 200, 202),
-)
-async def send(
-    data: JSONBody[SendBody], line: Line, caller: Asker, key: Key = None
-) -> Response[Answer]:
-    """Write to another session, in the one conversation of the two."""
-    sent = await line.outbound.tell(
-        data.session_id,
-        data.to.session_id,
-        data.text,
-        key=key,
-        reply_to=data.reply_to,
-        about=_about(data.about),
-        attachments=_files(data.attachments),
-        metadata=data.metadata,
-        caller=caller,
-    )
-    return await _answer(line, caller, sent, data.wait)
+    return await answered(line, caller, sent, data.wait)
 
 
 @get(
@@ -246,5 +210,5 @@ async def outbox(line: Flows, stopping: asyncio.Event) -> None:
     await line.outbox.run(stopping)
 
 
-ROUTES = [publish, send, page, show, steps, confirm, resend, drop, cancel]
+ROUTES = [publish, page, show, steps, confirm, resend, drop, cancel]
 LOOPS = [outbox]

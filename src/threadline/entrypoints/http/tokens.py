@@ -25,7 +25,10 @@ from threadline.entrypoints.shapes import plain
 
 
 class TokenBody(Body):
-    """`kind` is controller, adapter (with provider and account_id) or session (with session_id)."""
+    """`kind` is controller, adapter (with provider and account_id) or session (with session_id).
+
+    A controller's may be `human`: such a one grants consent, and only such a one makes another.
+    """
 
     kind: str
     name: str = ""
@@ -36,6 +39,7 @@ class TokenBody(Body):
     session_id: str | None = None
     scopes: list[str] | None = None
     expires_at: datetime | None = None
+    human: bool = False
 
 
 @post(
@@ -56,6 +60,7 @@ async def create(data: JSONBody[TokenBody], line: Line, caller: Asker) -> Answer
         session=data.session_id,
         scopes=data.scopes,
         expires_at=data.expires_at,
+        human=data.human,
         caller=caller,
     )
     return dict(plain(made))

@@ -164,6 +164,7 @@ def not_granted(session: Session, provider: str, account_id: str = "") -> Unauth
         f"{session.name!r} may not start conversations through {account}. A controller grants "
         "accounts to sessions.",
         session_id=session.name,
+        account=account,
     )
 
 

@@ -18,7 +18,7 @@ from threadline.core.errors import Conflict, InvalidInput, NotFound, Unauthorize
 from threadline.core.ids import number_of, public
 from threadline.core.meeting import CODE_SPACE, heir_of
 from threadline.core.model import CONTROLLER, Caller, Controller
-from threadline.core.people import EVERYTHING, Code, ConsentState, Contact, Person
+from threadline.core.people import EVERYTHING, NAMES, Code, ConsentState, Contact, Person
 from threadline.core.ports import (
     CODE,
     CONSENT,
@@ -194,7 +194,7 @@ class WritePerson(Story[PersonState]):
         draft.put(PERSON, changed.id, changed)
         own: dict[Any, Contact | None] = {}
         for provider, address, verified in self.add:
-            key = (self.scope, provider, self.realm, folded(provider, address))
+            key = (self.scope, provider, _realm(provider, self.realm), folded(provider, address))
             before = draft.get(CONTACT, key)
             if before is not None and heir_of(draft, before.person) != person:
                 raise Conflict(
@@ -409,13 +409,14 @@ class People:
         contacts: Sequence[str] = (),
         languages: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        realm: str = "",
         verified: bool = False,
         caller: Caller = CONTROLLER,
     ) -> PersonState:
         """A new person; `contacts` are written `PROVIDER:ADDRESS`, `email:…` or `alias:…`.
 
-        `verified` vouches for them, which only a controller marked human may. Raises
-        `Unauthorized`, `Conflict` where a contact is somebody else's, `InvalidInput`.
+        `realm` is where they are unique: the team, for Slack. `verified` vouches for them, which
+        only a controller marked human may. Raises `Unauthorized`, `Conflict` where a contact is somebody else's, `InvalidInput`.
         """
         return await self._write(
             caller,
@@ -423,6 +424,7 @@ class People:
             languages=_languages(languages),
             metadata=metadata,
             contacts=contacts,
+            realm=realm,
             verified=verified,
         )
 
@@ -471,7 +473,10 @@ class People:
         if verified:
             human(caller, "vouches for an address")
         add = tuple((*_contact(one), verified) for one in contacts)
-        take = tuple((provider, realm, address) for provider, address in map(_contact, without))
+        take = tuple(
+            (provider, _realm(provider, realm), address)
+            for provider, address in map(_contact, without)
+        )
         return await self._store.run(
             WritePerson(
                 scope=authority.scope_of(caller),
@@ -536,7 +541,7 @@ class People:
                 caller=caller,
                 person=person,
                 provider=provider,
-                realm=realm,
+                realm=_realm(provider, realm),
                 address=address,
                 name=name,
             )
@@ -589,6 +594,11 @@ def _languages(given: Sequence[str]) -> tuple[str, ...]:
         if not 2 <= len(one) <= 35 or not one.replace("-", "").isalnum():
             raise InvalidInput(f"{one!r} is no language code such as de or pt-BR.")
     return tuple(dict.fromkeys(given))
+
+
+def _realm(provider: str, realm: str) -> str:
+    """Where an address is unique; an e-mail address or an alias is so everywhere."""
+    return "" if provider in NAMES else realm
 
 
 def _contact(text: str) -> tuple[str, str]:

@@ -8,7 +8,15 @@ import typer
 
 from threadline.entrypoints.cli.door import Exit, Line, act
 from threadline.entrypoints.cli.options import Home, Json, Limit, Scope, Store
-from threadline.entrypoints.cli.shown import cells, console, exactly, how_many, say, table, write_json
+from threadline.entrypoints.cli.shown import (
+    cells,
+    console,
+    exactly,
+    how_many,
+    say,
+    table,
+    write_json,
+)
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
@@ -35,9 +43,7 @@ def list_(
     ] = None,
     before: Annotated[
         int | None,
-        typer.Option(
-            "--before", metavar="N", show_default=False, help="Those before this number."
-        ),
+        typer.Option("--before", metavar="N", show_default=False, help="Those before this number."),
     ] = None,
     limit: Limit = 50,
     home: Home = None,

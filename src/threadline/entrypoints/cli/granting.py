@@ -222,9 +222,7 @@ def show(
         made = table("about", "state", "by", "when", "why")
         for one in found:
             made.add_row(
-                *cells(
-                    one.about or "everything", one.state.value, one.by, exactly(one.at), one.why
-                )
+                *cells(one.about or "everything", one.state.value, one.by, exactly(one.at), one.why)
             )
         console().print(made)
 

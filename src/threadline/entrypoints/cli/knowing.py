@@ -124,9 +124,7 @@ def list_(
     ] = "",
     after: Annotated[
         str | None,
-        typer.Option(
-            "--after", metavar="ID", show_default=False, help="Go on where a page ended."
-        ),
+        typer.Option("--after", metavar="ID", show_default=False, help="Go on where a page ended."),
     ] = None,
     limit: Limit = 100,
     home: Home = None,

@@ -94,7 +94,7 @@ def write_first(
     if reason := forbidden(draft, conversation, session, person):
         raise ConsentRequired(reason, conversation=public(conversation.id))
     if first := _said_already(draft, conversation, send, person, now):
-        return _suppressed(draft, conversation, send, first, channel, now)
+        return _suppressed(draft, conversation, send, first, channel, now, by)
     _in_window(draft, conversation, channel, send, now)
     names = _reserve(draft, session, conversation, channel, send, person, now)
     right, handle = _right(draft, conversation, session, now)
@@ -357,6 +357,7 @@ def _suppressed(
     first: FirstSaid,
     channel: Channel,
     now: datetime,
+    by: str,
 ) -> Written:
     """Not said again; the transcript and the caller are told who said it first, and when."""
     told = (
@@ -379,7 +380,7 @@ def _suppressed(
     audit(
         draft,
         send.scope_id,
-        first.session,
+        by,
         "send.suppressed",
         now,
         subject=public(send.id),

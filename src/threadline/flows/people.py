@@ -120,6 +120,12 @@ def known(draft: Draft, scope: str, person_id: str) -> Person:
     return found
 
 
+def _owns(draft: Draft, person: Person, contact: Contact) -> bool:
+    """Whether a contact is this person's; by id, since the person may be changed meanwhile."""
+    owner = heir_of(draft, contact.person)
+    return owner is not None and owner.id == person.id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPerson(Story[PersonState]):
     """One person, by id or by anything that finds it."""
@@ -196,7 +202,7 @@ class WritePerson(Story[PersonState]):
         for provider, address, verified in self.add:
             key = (self.scope, provider, _realm(provider, self.realm), folded(provider, address))
             before = draft.get(CONTACT, key)
-            if before is not None and heir_of(draft, before.person) != person:
+            if before is not None and not _owns(draft, person, before):
                 raise Conflict(
                     f"{provider}:{address} is known as another person's. Merge the two, or take it "
                     "from there first.",
@@ -226,7 +232,7 @@ class WritePerson(Story[PersonState]):
         for provider, realm, address in self.take:
             key = (self.scope, provider, realm, folded(provider, address))
             there = draft.get(CONTACT, key)
-            if there is None or heir_of(draft, there.person) != person:
+            if there is None or not _owns(draft, person, there):
                 raise NotFound("this person has no such contact.", contact=f"{provider}:{address}")
             draft.put(CONTACT, key, None)
             own[key] = None
@@ -321,7 +327,7 @@ class Split(Story[PersonState]):
         person = known(draft, self.scope, self.person)
         key = (self.scope, self.provider, self.realm, folded(self.provider, self.address))
         contact = draft.get(CONTACT, key)
-        if contact is None or heir_of(draft, contact.person) != person:
+        if contact is None or not _owns(draft, person, contact):
             raise NotFound("this person has no such contact.", contact=self.address)
         made = Person(
             id=draft.fresh(),
@@ -416,7 +422,8 @@ class People:
         """A new person; `contacts` are written `PROVIDER:ADDRESS`, `email:…` or `alias:…`.
 
         `realm` is where they are unique: the team, for Slack. `verified` vouches for them, which
-        only a controller marked human may. Raises `Unauthorized`, `Conflict` where a contact is somebody else's, `InvalidInput`.
+        only a controller marked human may. Raises `Unauthorized`, `Conflict` where a contact is
+        somebody else's, `InvalidInput`.
         """
         return await self._write(
             caller,

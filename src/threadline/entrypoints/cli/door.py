@@ -83,7 +83,7 @@ ADVICE_ABOUT = {
 }
 
 
-def advice(error: ThreadlineError) -> str:
+def advice_on(error: ThreadlineError) -> str:
     """What to do about a refusal, empty where its sentence says it."""
     for fact in error.facts:
         if (found := ADVICE_ABOUT.get((error.code, fact))) is not None:
@@ -303,7 +303,7 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
         sys.stdout.flush()
     except ThreadlineError as error:
         code = exit_code(error)
-        complain(error.code, str(error), advice(error), error.facts, as_json)
+        complain(error.code, str(error), advice_on(error), error.facts, as_json)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:

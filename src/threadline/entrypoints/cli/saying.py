@@ -294,7 +294,8 @@ def why(
         found, sent = await _meant(line, name)
         if sent is not None and not as_json:
             tell_send(sent)
-        shown, trail = None, ()
+        shown: DeliveryStatus | None = None
+        trail: tuple[Step, ...] = ()
         if found is not None:
             shown, trail = await line.tl.deliveries.why(found, caller=line.caller)
             if sent is None and shown.send is not None:

@@ -166,7 +166,7 @@ def _told(sent: SendStatus, as_json: bool) -> int:
     if sent.repeated:
         say(f"Asked for before under this key: {sent.id}.", "dim")
     match sent.state:
-        case SendState.SCHEDULED:
+        case SendState.SCHEDULED if sent.at is not None:
             again = "" if sent.repeat is None else " and every day after that"
             say(f"{sent.id} leaves at {exactly(sent.at)}{again}, while threadline serve runs.")
             say(f"Take it back with: threadline sends cancel {sent.id}", "dim")

@@ -61,7 +61,7 @@ def test_one_session_writes_to_another(bound: Shell) -> None:
     """In the conversation of the two, which is made at the first word."""
     bound.good("join", LOBBY, "reviewer")
 
-    sent = bound.good("send", "reviewer", "Please look", "--as", "coder", "--json").json
+    sent = bound.good("tell", "reviewer", "Please look", "--as", "coder", "--json").json
 
     assert sent["ref"]["provider"] == "internal"
     tail = bound.good("tail", "reviewer", "--once", "--json")

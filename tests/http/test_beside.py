@@ -31,6 +31,8 @@ hello
 def leaves(command: Any, name: str = "") -> Iterator[str]:
     """Every command a person can type."""
     if hasattr(command, "commands"):
+        if command.invoke_without_command and name:
+            yield name
         for word, below in command.commands.items():
             yield from leaves(below, f"{name} {word}".strip())
     else:
@@ -43,6 +45,10 @@ def beside(served: Served) -> dict[str, list[str]]:
     mail.write_text(MAIL)
     spare = served.command("token", "create", "--kind", "session", "--session", "x", "--json")
     assert spare.returncode == 0, spare.stderr
+    later = served.command(
+        *["send", "coder", LOBBY, "Good morning", "--daily", "08:30", "--zone", "UTC", "--json"]
+    )
+    assert later.returncode == 0, later.stderr
     return {
         "init": [],
         "import": [str(mail), "--as", "mail/list"],
@@ -59,7 +65,25 @@ def beside(served: Served) -> dict[str, list[str]]:
         "ack": [LOBBY, "coder", "1"],
         "bind": [LOBBY, "coder"],
         "publish": [LOBBY, "done", "--as", "coder"],
-        "send": ["other", "look", "--as", "coder"],
+        "tell": ["other", "look", "--as", "coder"],
+        "send": ["coder", LOBBY, "The build is red", "--wait"],
+        "sends": [],
+        "sends cancel": [json.loads(later.stdout)["id"]],
+        "grant": ["other", "web/office"],
+        "grants": ["other"],
+        "consent on": ["--room", LOBBY],
+        "consent show": ["--room", LOBBY],
+        "consent off": ["--room", LOBBY, "--about", "session:other"],
+        "person add": ["Ann", "--contact", "email:ann@example.org", "--contact", "alias:ann"],
+        "person show": ["email:ann@example.org"],
+        "person list": [],
+        "person change": ["alias:ann", "--language", "de"],
+        "person split": ["email:ann@example.org", "alias:ann"],
+        "person merge": ["email:ann@example.org", "alias:ann"],
+        "person code": ["alias:ann"],
+        "limits": ["recipient_per_day=30"],
+        "audit": [],
+        "audit verify": [],
         "unbind": [LOBBY],
         "group": [LOBBY],
         "deliveries": [],
@@ -84,6 +108,8 @@ def prepare(served: Served) -> None:
         boss.put(f"/v1/conversations/{made}/group", json={})
         boss.put(f"/v1/conversations/{made}/members/other", json={})
         boss.post(f"/v1/conversations/{made}/transcript", json=message("hello"))
+    for words in (["grant", "coder", "web/office"], ["consent", "on", "--room", LOBBY]):
+        assert served.command(*words).returncode == 0
 
 
 def test_every_command_works_beside_a_running_server(served: Served) -> None:

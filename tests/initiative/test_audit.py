@@ -28,7 +28,8 @@ from threadline.testing.clock import StillClock
             7,
         ),
         (
-            "update audit set digest = (select digest from audit where number = 4) where number = 5",
+            "update audit set digest = (select digest from audit where number = 4)"
+            " where number = 5",
             5,
         ),
     ],
@@ -57,7 +58,7 @@ async def test_evictions_and_limits_are_in_the_audit(line: Threadline) -> None:
     """And an entry holds ids and reasons, never what was said."""
     await line.conversations.ensure("web/office/lobby")
     await line.members.join("web/office/lobby", "agent", policy="all")
-    await line.members.evict("web/office/lobby", "agent")
+    await line.members.leave("web/office/lobby", "agent", evict=True)
     await line.consents.set_limits({"session_per_hour": 7})
     found = {one.action: one for one in await line.audits.list()}
     assert {"member.evicted", "limits.changed", "account.granted"} <= set(found)

@@ -95,7 +95,7 @@ def write_first(
     if reason := forbidden(draft, conversation, session, person):
         raise ConsentRequired(reason, conversation=public(conversation.id))
     if first := _said_already(draft, conversation, send, person, now):
-        return _suppressed(draft, conversation, send, first, channel, now)
+        return _suppressed(draft, conversation, send, first, channel, now, by)
     _in_window(draft, conversation, channel, send, now)
     names = _reserve(draft, session, conversation, channel, send, person, now)
     right, handle = _right(draft, conversation, session, now)
@@ -165,6 +165,7 @@ def not_granted(session: Session, provider: str, account_id: str = "") -> Unauth
         f"{session.name!r} may not start conversations through {account}. A controller grants "
         "accounts to sessions.",
         session_id=session.name,
+        account=account,
     )
 
 
@@ -358,6 +359,7 @@ def _suppressed(
     first: FirstSaid,
     channel: Channel,
     now: datetime,
+    by: str,
 ) -> Written:
     """Not said again; the transcript and the caller are told who said it first, and when."""
     told = (
@@ -380,7 +382,7 @@ def _suppressed(
     audit(
         draft,
         send.scope_id,
-        first.session,
+        by,
         "send.suppressed",
         now,
         subject=public(send.id),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from threadline.core.auditing import sealed
 from threadline.core.chains import FIRST, Chain, Entry
 from threadline.core.draft import Draft
+from threadline.core.errors import InvalidInput
 from threadline.core.model import CONTROLLER, Caller
 from threadline.core.ports import AUDITED, AUDITED_AFTER, CHAIN, Changes, Loaded, Page, Store, Story
 from threadline.core.rules import admission, authority
@@ -92,8 +93,13 @@ class Audits:
         limit: int | None = None,
         caller: Caller = CONTROLLER,
     ) -> Sequence[Entry]:
-        """Entries, newest first; `before` is the number of the last one of the page before."""
+        """Entries, newest first; `before` is the number of the last one of the page before.
+
+        Raises `InvalidInput` for a `since` without its zone.
+        """
         authority.may_control(caller)
+        if since is not None and since.tzinfo is None:
+            raise InvalidInput("since needs a time zone.", field="since")
         return await self._store.read(
             ReadAudit(
                 scope=authority.scope_of(caller),

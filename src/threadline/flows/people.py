@@ -55,13 +55,15 @@ class People:
         contacts: Sequence[str] = (),
         languages: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        realm: str = "",
         verified: bool = False,
         caller: Caller = CONTROLLER,
     ) -> PersonState:
         """A new person; `contacts` are written `PROVIDER:ADDRESS`, `email:…` or `alias:…`.
 
-        `verified` vouches for them, which only a controller marked human may. Raises
-        `Unauthorized`, `Conflict` where a contact is somebody else's, `InvalidInput`.
+        `realm` is where they are unique: the team, for Slack. `verified` vouches for them, which
+        only a controller marked human may. Raises `Unauthorized`, `Conflict` where a contact is
+        somebody else's, `InvalidInput`.
         """
         return await self._write(
             caller,
@@ -69,6 +71,7 @@ class People:
             languages=_languages(languages),
             metadata=metadata,
             contacts=contacts,
+            realm=realm,
             verified=verified,
         )
 
@@ -117,7 +120,10 @@ class People:
         if verified:
             authority.human(caller, "vouches for an address")
         add = tuple((*_contact(one), verified) for one in contacts)
-        take = tuple((provider, realm, address) for provider, address in map(_contact, without))
+        take = tuple(
+            (provider, realm_of(provider, realm), address)
+            for provider, address in map(_contact, without)
+        )
         return await self._store.run(
             WritePerson(
                 scope=authority.scope_of(caller),
@@ -182,7 +188,7 @@ class People:
                 caller=caller,
                 person=person,
                 provider=provider,
-                realm=realm,
+                realm=realm_of(provider, realm),
                 address=address,
                 name=name,
             )

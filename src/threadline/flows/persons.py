@@ -13,7 +13,7 @@ from threadline.core.errors import Conflict, InvalidInput, NotFound
 from threadline.core.ids import number_of, public
 from threadline.core.meeting import CODE_SPACE, heir_of
 from threadline.core.model import Caller
-from threadline.core.people import EVERYTHING, Code, ConsentState, Contact, Person
+from threadline.core.people import EVERYTHING, NAMES, Code, ConsentState, Contact, Person
 from threadline.core.ports import (
     CODE,
     CONSENT,
@@ -112,6 +112,11 @@ def known(draft: Draft, scope: str, person_id: str) -> Person:
     return found
 
 
+def realm_of(provider: str, realm: str) -> str:
+    """Where an address is unique; an e-mail address or an alias is so everywhere."""
+    return "" if provider in NAMES else realm
+
+
 def _is_of(draft: Draft, contact: Contact, person: Person) -> bool:
     """Whether a contact is this person's, whatever else of them changes."""
     owner = heir_of(draft, contact.person)
@@ -192,7 +197,7 @@ class WritePerson(Story[PersonState]):
         draft.put(PERSON, changed.id, changed)
         own: dict[Any, Contact | None] = {}
         for provider, address, verified in self.add:
-            key = (self.scope, provider, self.realm, folded(provider, address))
+            key = (self.scope, provider, realm_of(provider, self.realm), folded(provider, address))
             before = draft.get(CONTACT, key)
             if before is not None and not _is_of(draft, before, person):
                 raise Conflict(

@@ -388,14 +388,14 @@ class ReadSends(Story[list[SendStatus]]):
             send = draft.get(SEND, self.number)
             known = send is not None and send.scope_id == self.scope
             if send is None or not known or (own is not None and send.session not in own):
-                raise NotFound("there is no such send.")
+                raise NotFound("there is no such send.", send=public(self.number))
             return draft.changes, [shown(draft, send)]
         place = (LATEST, LATEST)
         if self.before is not None:
             number = number_of(self.before)
             row = None if number is None else draft.get(SEND, number)
             if row is None:
-                raise NotFound("there is no such send.", before=self.before)
+                raise NotFound("there is no such send.", send=self.before)
             place = ((row.created_at - EPOCH) // MICROSECOND, row.id)
         if own is None:
             rows = draft.page(Page(SENDS_OF_SCOPE, (self.scope, *place, self.limit)))

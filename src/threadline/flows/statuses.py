@@ -20,7 +20,8 @@ class DeliveryStatus:
     """A delivery as it is shown. `repeated` is true where the key was known already.
 
     `confirmed` counts the parts of `parts` that have a receipt. One that is `parked` is uncertain,
-    and its lane went on: it waits for a receipt, or for a person.
+    and its lane went on: it waits for a receipt, or for a person. `send` is the id of what it
+    belongs to, where the session wrote on its own initiative.
     """
 
     id: str
@@ -43,6 +44,7 @@ class DeliveryStatus:
     expires_at: datetime | None = None
     parked: bool = False
     resent: int = 0
+    send: str | None = None
     repeated: bool = False
 
 
@@ -76,6 +78,7 @@ def status_of(
         expires_at=row.expires_at if row.state in OPEN_STATES else None,
         parked=row.parked,
         resent=row.resent,
+        send=None if row.send is None else public(row.send),
         repeated=repeated,
     )
 

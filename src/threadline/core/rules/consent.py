@@ -139,5 +139,5 @@ def refusal(rows: Mapping[str, Consent | None]) -> str:
             what = f" ({about})" if about else ""
             return f"turned off{what} by {row.by} on {row.at:%Y-%m-%d %H:%M}Z: {row.why}".strip()
     if not any(row.state is ConsentState.ON for _, row in known):
-        return "never given: this person has not written first, and nobody granted it."
+        return "consent was never given; who writes first gives it, else a human turns it on."
     return ""

@@ -63,10 +63,32 @@ ADVICE = {
     "outcome_unknown": "Look whether it is there before you try again.",
     "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "The settings: THREADLINE_STORE, THREADLINE_HOME, THREADLINE_KEY_FILE.",
+    "consent_required": "`threadline consent on` decides that, for a person or a room.",
+    "limit_reached": "`threadline limits` shows and changes them.",
+    "no_address": "`threadline person show WHO` lists what is known and verified.",
+    "reply_route_conflict": "As a command: threadline bind REF SESSION",
+    "window_closed": "Name one that the platform approved: --template JSON",
     "store_full": "Free some space and try again; nothing was half-written.",
     "store_damaged": "Restore a backup, or name the right file with --store.",
     "wrong_key": "Settings that name it: THREADLINE_KEY_FILE, THREADLINE_HOME.",
 }
+
+# What was asked for says more than the code alone.
+ADVICE_ABOUT = {
+    ("unauthorized", "account"): "As a command: threadline grant SESSION PROVIDER/ACCOUNT",
+    ("not_found", "account"): "`threadline grants SESSION` lists those that are granted.",
+    ("not_found", "person"): "`threadline person list` lists those that are known.",
+    ("not_found", "contact"): "`threadline person show WHO` lists them, with their realm.",
+    ("not_found", "send"): "`threadline sends` lists them.",
+}
+
+
+def advice_on(error: ThreadlineError) -> str:
+    """What to do about a refusal, empty where its sentence says it."""
+    for fact in error.facts:
+        if (found := ADVICE_ABOUT.get((error.code, fact))) is not None:
+            return found
+    return ADVICE.get(error.code, "")
 
 
 def exit_code(error: ThreadlineError) -> Exit:
@@ -127,6 +149,24 @@ class Line:
         from threadline.core.model import Controller
 
         return Controller(self.settings.scope)
+
+    @property
+    def operator(self) -> Controller:
+        """The same, for what only a human decides: whoever types it at this machine is one."""
+        from threadline.core.model import Controller
+
+        return Controller(self.settings.scope, human=True)
+
+    async def person(self, who: str) -> str:
+        """The id of a person, by its id or by a contact. Raises `NotFound`, `InvalidInput`."""
+        return (await self.tl.people.show(who, caller=self.caller)).id
+
+    def recipient(self, text: str) -> str:
+        """Whom a send is for, as it was typed; a ref is of the scope of the settings."""
+        from threadline.core.model import ConversationRef
+
+        where, _ = self.where(text) if "/" in text.partition(":")[0] else (text, None)
+        return where.text if isinstance(where, ConversationRef) else text
 
     def where(self, text: str) -> tuple[Any, Controller]:
         """A ref or a conversation's id as it was typed or pasted, and who asks for it there.
@@ -263,7 +303,7 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
         sys.stdout.flush()
     except ThreadlineError as error:
         code = exit_code(error)
-        complain(error.code, str(error), ADVICE.get(error.code, ""), error.facts, as_json)
+        complain(error.code, str(error), advice_on(error), error.facts, as_json)
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
     except BrokenPipeError:

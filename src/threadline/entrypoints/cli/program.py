@@ -11,14 +11,18 @@ import typer
 from threadline.entrypoints.cli import (
     appending,
     attaching,
+    auditing,
     care,
     connecting,
     filing,
+    granting,
     importing,
+    knowing,
     linking,
     places,
     readers,
     saying,
+    sending,
     serving,
     simulating,
     speaking,
@@ -82,11 +86,18 @@ _add(
     unbind=speaking.unbind,
     group=speaking.group,
     publish=saying.publish,
-    send=saying.send,
+    tell=saying.tell,
     deliveries=saying.deliveries,
     attach=attaching.attach,
     why=saying.why,
 )
+_add("Write first", send=sending.send)
+app.add_typer(sending.sends, name="sends", rich_help_panel="Write first")
+_add("Write first", grant=granting.grant, grants=granting.grants)
+app.add_typer(granting.consent, name="consent", rich_help_panel="Write first")
+app.add_typer(knowing.person, name="person", rich_help_panel="Write first")
+_add("Write first", limits=granting.limits)
+app.add_typer(auditing.audit, name="audit", rich_help_panel="Write first")
 _add(
     "Serve",
     serve=serving.serve,

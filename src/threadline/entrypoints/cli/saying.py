@@ -1,4 +1,4 @@
-"""`threadline publish`, `send`, `deliveries`: what sessions say, and what became of it."""
+"""`threadline publish`, `tell`, `deliveries`: what sessions say, and what became of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
+    from threadline.core.deliveries import Step
     from threadline.core.model import Attachment
+    from threadline.flows.sends import SendStatus
     from threadline.flows.statuses import DeliveryStatus
 
 Speaker = Annotated[
@@ -120,7 +122,7 @@ async def _given(line: Line, path: Path, session: str, key: str | None) -> Attac
     return given.attachment
 
 
-def send(
+def tell(
     to: Annotated[
         str, typer.Argument(metavar="SESSION", show_default=False, help="Who is written to.")
     ],
@@ -135,7 +137,7 @@ def send(
 ) -> None:
     """Let a session write to another one, in the conversation of the two.
 
-    threadline send reviewer "Please look at the last change" --as coder
+    threadline tell reviewer "Please look at the last change" --as coder
     """
 
     async def work(line: Line) -> int | None:
@@ -249,12 +251,14 @@ def deliveries(
         if not page.deliveries:
             say("Nothing was said yet." if state is None else f"None is {inert(state)}.")
             return None
-        made = table("id", "when", "session", "conversation", "state", "record", right=["record"])
+        # Whose send it is stands there only where one is.
+        first = any(one.send for one in page.deliveries)
+        names = ["id", "when", "session", "conversation", "state", "record"]
+        made = table(*names, *(["send"] if first else []), right=["record"])
         for one in page.deliveries:
             place = "" if one.sequence is None else one.sequence
-            made.add_row(
-                *cells(one.id, exactly(one.created_at), one.session_id, one.ref, _state(one), place)
-            )
+            row = [one.id, exactly(one.created_at), one.session_id, one.ref, _state(one), place]
+            made.add_row(*cells(*row, *([one.send or ""] if first else [])))
         console().print(made)
         if page.next is not None:
             say(f"There are more: --after {page.next}", "dim")
@@ -269,7 +273,7 @@ def why(
         typer.Argument(
             metavar="MESSAGE_OR_DELIVERY",
             show_default=False,
-            help="A delivery's id, or a record as CONVERSATION:NUMBER.",
+            help="A delivery's or a send's id, or a record as CONVERSATION:NUMBER.",
         ),
     ],
     home: Home = None,
@@ -279,37 +283,64 @@ def why(
 ) -> None:
     """Tell one message through all its states: written, sent, refused, in doubt, recorded.
 
-    threadline why web/office/lobby:4
+    What a session said first (`threadline send`) is told through all its channels.
+
+      threadline why web/office/lobby:4
     """
 
     async def work(line: Line) -> None:
-        from threadline.core.errors import NotFound
+        from threadline.entrypoints.cli.sending import tell_send
 
-        place, mark, number = name.rpartition(":")
-        delivery = name
-        if mark and number.removeprefix("-").isdecimal():
-            where, caller = line.where(place)
-            found = await line.tl.deliveries.of_record(where, int(number), caller=caller)
-            if found is None:
-                raise NotFound(
-                    f"record {number} of {place} was not said by a session here.", message=name
-                )
-            delivery = found
-        shown, trail = await line.tl.deliveries.why(delivery, caller=line.caller)
+        found, sent = await _meant(line, name)
+        if sent is not None and not as_json:
+            tell_send(sent)
+        shown: DeliveryStatus | None = None
+        trail: tuple[Step, ...] = ()
+        if found is not None:
+            shown, trail = await line.tl.deliveries.why(found, caller=line.caller)
+            if sent is None and shown.send is not None:
+                sent = await line.tl.initiative.show(shown.send, caller=line.caller)
         if as_json:
-            write_json({"delivery": plain(shown), "steps": plain(trail)})
+            write_json({"delivery": plain(shown), "steps": plain(trail), "send": plain(sent)})
             return
-        say(f"{shown.id} by {inert(shown.session_id)} in {shown.ref}", "bold")
-        made = table("when", "state", "what")
-        for step in trail:
-            made.add_row(*cells(exactly(step.at), step.state.value, step.note))
-        console().print(made)
-        if shown.sequence is not None:
-            say(f"Record {shown.sequence}, known there as {', '.join(shown.message_ids) or '-'}.")
-        elif shown.parked:
-            say("Nobody knows whether it was said. Look there, then confirm, resend or drop it.")
+        if shown is not None:
+            _tell_trail(shown, trail)
 
     act(work, home=home, store=store, scope=scope, as_json=as_json)
+
+
+async def _meant(line: Line, name: str) -> tuple[str | None, SendStatus | None]:
+    """The id of the delivery that is meant, and the send where that was named."""
+    from threadline.core.errors import NotFound
+
+    place, mark, number = name.rpartition(":")
+    if mark and number.removeprefix("-").isdecimal():
+        where, caller = line.where(place)
+        found = await line.tl.deliveries.of_record(where, int(number), caller=caller)
+        if found is None:
+            raise NotFound(
+                f"record {number} of {place} was not said by a session here.", message=name
+            )
+        return found, None
+    if "." in name:
+        return name, None
+    sent = await line.tl.initiative.show(name, caller=line.caller)
+    return (None if sent.delivery is None else sent.delivery.id), sent
+
+
+def _tell_trail(shown: DeliveryStatus, trail: tuple[Step, ...]) -> None:
+    """A delivery through all its states."""
+    say(f"{shown.id} by {inert(shown.session_id)} in {shown.ref}", "bold")
+    made = table("when", "state", "what")
+    for step in trail:
+        made.add_row(*cells(exactly(step.at), step.state.value, step.note))
+    console().print(made)
+    if shown.sequence is not None:
+        say(f"Record {shown.sequence}, known there as {', '.join(shown.message_ids) or '-'}.")
+    elif shown.parked:
+        say("Nobody knows whether it was said. Look there, then confirm, resend or drop it.")
+    if shown.send is not None:
+        say(f"It was written first: threadline why {shown.send}", "dim")
 
 
 def _state(one: DeliveryStatus) -> str:

@@ -30,7 +30,7 @@ from threadline.entrypoints.http.publishing import (
 )
 from threadline.entrypoints.shapes import plain
 from threadline.flows.every import Flows
-from threadline.flows.sends import SendStatus
+from threadline.flows.send_status import SendStatus
 
 SESSION_MARK = "session:"
 INTENT_SECONDS = 24 * 3600.0

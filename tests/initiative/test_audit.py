@@ -23,8 +23,8 @@ from threadline.testing.clock import StillClock
         ("delete from audit where number = 2", 2),
         ("delete from audit where number = 6", 6),
         (
-            "insert into audit select scope, 7, at, action, digest, body from audit where number = 6;"
-            "update chains set count = 7",
+            "insert into audit select scope, 7, at, action, digest, body from audit"
+            " where number = 6; update chains set count = 7",
             7,
         ),
         (

@@ -14,9 +14,7 @@ from typing import Any
 from threadline.core.errors import InvalidInput, NotFound
 from threadline.core.ids import number_of
 from threadline.core.model import CONTROLLER, Caller
-from threadline.core.ports import (
-    Store,
-)
+from threadline.core.ports import Store
 from threadline.core.rules import admission, authority
 from threadline.core.rules.limits import LIMITS, Limits, clamp
 from threadline.flows.persons import (
@@ -29,6 +27,7 @@ from threadline.flows.persons import (
     ReadPerson,
     Split,
     WritePerson,
+    realm_of,
 )
 from threadline.flows.planning import Recipient
 
@@ -37,8 +36,6 @@ CODE_LETTERS = 8
 CODE_FOR = timedelta(minutes=15)
 MAX_NAME = 200
 MAX_ADDRESS = 500
-MAX_CONTACTS = 50
-SWEEP = 1_000
 
 
 class People:

@@ -30,11 +30,7 @@ from threadline.core.ports import (
 from threadline.core.rules.membership import merged as merge_metadata
 from threadline.flows.planning import EPOCH, Recipient, contacts_of, find_person, folded
 
-LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-CODE_LETTERS = 8
 CODE_FOR = timedelta(minutes=15)
-MAX_NAME = 200
-MAX_ADDRESS = 500
 MAX_CONTACTS = 50
 SWEEP = 1_000
 

@@ -21,7 +21,7 @@ from threadline.entrypoints.cli.shown import (
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
-    from threadline.flows.people import PersonState
+    from threadline.flows.persons import PersonState
 
 person = typer.Typer(
     no_args_is_help=True,

@@ -16,7 +16,7 @@ from threadline.entrypoints.shapes import plain
 if TYPE_CHECKING:
     from threadline.core.deliveries import Step
     from threadline.core.model import Attachment
-    from threadline.flows.sends import SendStatus
+    from threadline.flows.send_status import SendStatus
     from threadline.flows.statuses import DeliveryStatus
 
 Speaker = Annotated[

@@ -23,7 +23,7 @@ from threadline.entrypoints.cli.shown import (
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
-    from threadline.flows.sends import SendStatus
+    from threadline.flows.send_status import SendStatus
 
 
 def send(

@@ -11,6 +11,7 @@ import typer
 from threadline.entrypoints.cli import (
     appending,
     attaching,
+    bridging,
     care,
     connecting,
     filing,
@@ -85,6 +86,7 @@ _add(
     send=saying.send,
     deliveries=saying.deliveries,
     attach=attaching.attach,
+    mcp=bridging.mcp,
     why=saying.why,
 )
 _add(

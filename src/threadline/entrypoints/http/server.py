@@ -36,6 +36,7 @@ from threadline.entrypoints.http import (
     inbound,
     links,
     login,
+    mcp,
     me,
     members,
     origins,
@@ -80,6 +81,7 @@ MODULES: tuple[Any, ...] = (
     webhooks,
     push,
     attachments,
+    mcp,
     page,
 )
 

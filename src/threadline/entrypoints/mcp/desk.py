@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, field
 from typing import Any
 
-from threadline.core.errors import NotFound, Unauthenticated
+from threadline.core.errors import Unauthenticated
 from threadline.core.ids import public
 from threadline.core.inert import inert_name, inert_text, shortened
 from threadline.core.model import Event, SessionCaller, TranscriptRecord
@@ -158,6 +158,11 @@ class Desk:
 
     async def wait_for_messages(self, asked: shapes.WaitForMessages) -> Answer:
         """What is not acknowledged, at once where there is anything."""
+        if asked.conversation is not None:
+            # What is followed is left out where it is not the session's; who names it is told.
+            await self.line.members.show(
+                asked.conversation, self.caller.session, caller=self.caller
+            )
         found = Inbox(asked.limit)
         async with self._still_here(asked.seconds):
             await found.fill(self._follow(asked.conversation, once=True))
@@ -193,8 +198,6 @@ class Desk:
         caller, only = self.caller, asked
         if caller.conversation is not None:
             only = public(caller.conversation)
-            if asked not in (None, only):
-                raise NotFound("there is no such conversation.")
         return self.line.replay.follow(caller.session, conversation=only, once=once, caller=caller)
 
     @contextlib.asynccontextmanager

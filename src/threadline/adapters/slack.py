@@ -95,6 +95,7 @@ class Slack:
             edits=True,
             history=True,
             child_conversations=True,
+            realm=self._account.account_id.partition(":")[0],
             answers_in_thread=str(self._account.settings.get("answers_in_thread", "")).casefold()
             in YES,
             actor=self._account.actor,

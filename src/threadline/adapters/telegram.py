@@ -23,7 +23,7 @@ from threadline.adapters.telegram_updates import MALFORMED, Updates
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.errors import InvalidConversation
-from threadline.core.model import Attachment, ConversationRef
+from threadline.core.model import Attachment, ConversationRef, Kind
 from threadline.core.telegram import API, MAX_BYTES, WANTED, address, whole
 from threadline.core.telegram import call as call_of
 from threadline.core.values import json_object
@@ -45,6 +45,7 @@ MAX_CAPTION = 1_024
 MAX_UPLOAD = 50 * 1024 * 1024
 MAX_PHOTO = 10 * 1024 * 1024
 NO_PHOTO = re.compile("PHOTO_INVALID|PHOTO_SAVE|IMAGE_PROCESS|PHOTO_EXT", re.I)
+USER = re.compile(r"[1-9]\d{0,18}")
 PHOTOS = frozenset({"image/jpeg", "image/png"})
 CONNECTIONS = 40
 POLL, WEBHOOK = "poll", "webhook"
@@ -90,6 +91,12 @@ class Telegram:
         if isinstance(found, str):
             return Heard(skipped=(found,))
         return Heard(messages=tuple(found))
+
+    def direct(self, address: str) -> ConversationRef:
+        """The private chat with a user, whose id it has. Raises `InvalidConversation`."""
+        if not USER.fullmatch(address):
+            raise InvalidConversation(f"{address!r} is no user id of Telegram.")
+        return Place(chat=address).ref(self._account, Kind.DM)
 
     # --- what is said ----------------------------------------------------------------------
 

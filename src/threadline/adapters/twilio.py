@@ -50,6 +50,8 @@ FILE_HOSTS = (
 )
 PAGE = 200
 SETTLE = timedelta(minutes=3)
+# After a person's last message only templates are taken.
+WINDOW = timedelta(hours=24)
 
 
 class Twilio:
@@ -75,6 +77,7 @@ class Twilio:
             max_file=MAX_SENT,
             history=True,
             settle_within=SETTLE,
+            window=WINDOW if self._places.address.startswith(WHATSAPP) else None,
             actor=self._account.actor,
         )
 

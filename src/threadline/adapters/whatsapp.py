@@ -44,6 +44,8 @@ MAX_TEXT = 4_096
 MAX_CAPTION = 1_024
 MAX_FILE = 100 * 1024 * 1024
 SETTLE = timedelta(minutes=3)
+# After a person's last message only templates are taken.
+WINDOW = timedelta(hours=24)
 # Where Meta keeps files; our token goes nowhere else.
 FILE_HOSTS = (".fbsbx.com", ".fbcdn.net", ".facebook.com", ".whatsapp.net")
 
@@ -69,6 +71,7 @@ class WhatsApp:
             max_caption=MAX_CAPTION,
             edits=False,
             settle_within=SETTLE,
+            window=WINDOW,
             actor=self._account.actor,
         )
 

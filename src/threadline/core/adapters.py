@@ -70,6 +70,8 @@ class Capabilities:
     idempotent_for: timedelta | None = None
     settle_within: timedelta = timedelta(seconds=60)
     answers_in_thread: bool = False
+    realm: str = ""
+    window: timedelta | None = None
     actor: Actor | None = None
 
 
@@ -219,6 +221,14 @@ class Remembering(Protocol):
         self, ref: ConversationRef, call: ApiCall, answer: ApiResponse
     ) -> Past | Refused | Doubt:
         """The page."""
+
+
+@runtime_checkable
+class Direct(Protocol):
+    """An adapter that knows by itself where the conversation with a person is."""
+
+    def direct(self, address: str) -> ConversationRef:
+        """The conversation with whom this address is. Raises `InvalidConversation`."""
 
 
 @runtime_checkable

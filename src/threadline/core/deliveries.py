@@ -59,8 +59,9 @@ class Step:
 class Delivery:
     """One outbound intent. (conversation, id) is its key, counted up; `session` is who said it.
 
-    `right` is what allowed it: `binding:<generation>`, `group` or `member`. `sequence` is its
-    record, None while there is none: not delivered, or held by a gated import.
+    `right` is what allowed it: `binding:<generation>`, `group`, `member`, or for what a session
+    said on its own initiative (its `send`) `claim` or `account`. `sequence` is its record, None
+    while there is none: not delivered, or held by a gated import.
 
     `turn` is its place in the lane. `cuts` is where each part of a long text ends, empty for one
     message; `message_ids` are the receipts so far, one a part, "" where a person vouched for it;
@@ -104,6 +105,7 @@ class Delivery:
     resent: int = 0
     edition: int = 0
     trail: tuple[Step, ...] = ()
+    send: int | None = None
 
     @property
     def parts(self) -> int:

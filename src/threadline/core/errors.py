@@ -245,6 +245,42 @@ class CallbackFailed(ThreadlineError):
     status = 422
 
 
+class ConsentRequired(ThreadlineError):
+    """This recipient may not be written to first."""
+
+    status = 403
+
+
+class LimitReached(ThreadlineError):
+    """This was written to often enough for now."""
+
+    status = 429
+
+
+class ReplyRouteConflict(ThreadlineError):
+    """An answer would reach another session than the one that writes."""
+
+    status = 409
+
+
+class NoAddress(ThreadlineError):
+    """There is no address for this recipient."""
+
+    status = 404
+
+
+class WindowClosed(ThreadlineError):
+    """The provider takes only templates until this person writes again."""
+
+    status = 409
+
+
+class NotSent(ThreadlineError):
+    """No channel took the message."""
+
+    status = 409
+
+
 class DeliveryConflict(ThreadlineError):
     """The delivery is in a state that does not allow that."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.adapters import Capabilities, Registration
+from threadline.core.claims import settle
 from threadline.core.deliveries import OPEN_STATES, Delivery, DeliveryState, Lane, Receipt
 from threadline.core.draft import Draft
 from threadline.core.ids import LENGTH, number_of, public
@@ -109,6 +110,8 @@ def save(draft: Draft, delivery: Delivery, now: datetime) -> None:
             lane = replace(lane, owner="", due_at=now if busy(draft, lane) else None)
         draft.put(LANE, lane.conversation, lane)
     draft.changes.conversations.add(delivery.conversation)
+    if delivery.send is not None:
+        settle(draft, before, delivery, now)
 
 
 def free(draft: Draft, conversation: int, fence: int, now: datetime) -> None:

@@ -447,6 +447,26 @@ class Binding:
     metadata: Metadata = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A binding in waiting: a session wrote first, and its `delivery` is not confirmed yet.
+
+    Where a group speaks, `handle` is the name the session speaks under.
+    """
+
+    session: int
+    delivery: int
+    handle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """The other party of a direct conversation: its id on the platform, unique in `realm`."""
+
+    realm: str
+    address: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """An import that is under way, or that is closing and drains what waited."""
@@ -490,6 +510,8 @@ class About:
     last_addressed_handle: str | None = None
     binding: Binding | None = None
     generation: int = 0
+    claim: Claim | None = None
+    party: Party | None = None
     parent: int | None = None
     parent_roster: int | None = None
     thread_root: str | None = None
@@ -567,9 +589,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """May do all in its scope; None is every scope."""
+    """May do all in its scope; None is every scope. Only one that is `human` grants consent."""
 
     scope_id: str | None = "default"
+    human: bool = False
 
 
 @dataclass(frozen=True, slots=True)

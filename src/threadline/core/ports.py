@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
+from threadline.core.chains import Chain, Entry
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.errors import ThreadlineError
 from threadline.core.files import Upload
@@ -33,8 +34,11 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.people import Code, Consent, Contact, ContactKey, Granted, Person, Setting
 from threadline.core.push import PushTarget
 from threadline.core.quick import quick
+from threadline.core.rules.allowance import Quota
+from threadline.core.sends import FirstSaid, Send
 from threadline.core.tokens import Login, Token
 
 K = TypeVar("K", bound=Hashable)
@@ -82,6 +86,17 @@ ADAPTER: Noun[tuple[str, str, str], Registration] = Noun("adapters")
 LISTENER: Noun[tuple[str, str, str], Listening] = Noun("listeners")
 PUSH: Noun[int, PushTarget] = Noun("push")
 FILE: Noun[int, Upload] = Noun("files")
+PERSON: Noun[int, Person] = Noun("people")
+CONTACT: Noun[ContactKey, Contact] = Noun("contacts")
+CODE: Noun[tuple[str, bytes], Code] = Noun("codes")
+CONSENT: Noun[tuple[int, str], Consent] = Noun("consents")
+GRANTED: Noun[tuple[int, str, str], Granted] = Noun("granted")
+SETTING: Noun[tuple[str, str], Setting] = Noun("settings")
+QUOTA: Noun[tuple[str, str], Quota] = Noun("quotas")
+SEND: Noun[int, Send] = Noun("sends")
+FIRST: Noun[tuple[str, bytes], FirstSaid] = Noun("firsts")
+AUDIT: Noun[tuple[str, int], Entry] = Noun("audit")
+CHAIN: Noun[str, Chain] = Noun("chains")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,6 +150,19 @@ PUSHED: Query[PushTarget] = Query("push.active", PUSH)
 FILES: Query[Upload] = Query("files.page", FILE)
 FILES_OWNED: Query[tuple[int]] = Query("files.owned")
 FILES_SAID: Query[Upload] = Query("files.of_kind", FILE)
+PEOPLE: Query[Person] = Query("people.page", PERSON)
+CONTACTS_OF: Query[Contact] = Query("contacts.of_person", CONTACT)
+CONTACTS_AT: Query[Contact] = Query("contacts.at", CONTACT)
+ENDED_CODES: Query[tuple[str, bytes]] = Query("codes.ended")
+CONSENTS_OF: Query[Consent] = Query("consents.of_subject", CONSENT)
+GRANTED_TO: Query[Granted] = Query("granted.of_session", GRANTED)
+SENDS_DUE: Query[tuple[int, int]] = Query("sends.due")
+SENDS_OF_SESSION: Query[Send] = Query("sends.of_session", SEND)
+SENDS_OF_SCOPE: Query[Send] = Query("sends.of_scope", SEND)
+ENDED_FIRSTS: Query[tuple[str, bytes]] = Query("firsts.ended")
+AUDITED: Query[Entry] = Query("audit.page", AUDIT)
+AUDITED_AFTER: Query[Entry] = Query("audit.after", AUDIT)
+CHAINS: Query[tuple[str, int, bytes]] = Query("chains.page")
 OLD_INTENTS: Query[tuple[int, bytes]] = Query("intents.old")
 PARKED: Query[tuple[int, datetime, str, str, str, int]] = Query("parked.page")
 META: Query[tuple[str, str]] = Query("meta.load")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from threadline.core.consenting import silenced, withdrawn
 from threadline.core.deliveries import Delivery, Words
 from threadline.core.draft import Draft
 from threadline.core.errors import IdempotencyConflict, NotFound
@@ -32,7 +33,7 @@ from threadline.core.ports import (
 )
 from threadline.core.rules import binding, delivery, visibility
 from threadline.core.rules.speaking import fold
-from threadline.core.seating import active_member, heir
+from threadline.core.seating import active_member, heir, numbers_of
 from threadline.core.threads import parent_of
 from threadline.core.voices import stage
 
@@ -43,11 +44,6 @@ class Answered:
 
     record: TranscriptRecord
     origin: Origin
-
-
-def numbers_of(session: Session) -> tuple[int, ...]:
-    """A session and those it took over from: rows of any of them are its own."""
-    return (session.id, *session.predecessors)
 
 
 def right_of(
@@ -183,12 +179,18 @@ def lost(
     """Why what was allowed when it was written is not any more, empty where it still is (G15)."""
     if session is None:
         return "the session was retired."
+    if sent.send is not None:
+        reason = withdrawn(draft, conversation, session, sent.right, now)
+        if reason or sent.right in (delivery.CLAIM, delivery.GRANTED):
+            return reason
     right = right_of(draft, conversation, session, now)
     if right is None:
         return f"{session.name!r} may not speak here any more."
     bindings = sent.right.startswith("binding:") and right.startswith("binding:")
     if bindings and sent.right != right:
         return "the binding is of another generation by now."
+    if reason := silenced(draft, conversation, session, sent.answers):
+        return reason
     rows = [draft.get(MEMBER, (conversation.id, one)) for one in numbers_of(session)]
     known = [row for row in rows if row is not None]
     if known and not any(visibility.is_active(row, now) for row in known):

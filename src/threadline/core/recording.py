@@ -13,6 +13,7 @@ from typing import Any
 
 from threadline.core.draft import Draft
 from threadline.core.ids import public
+from threadline.core.meeting import NOBODY_MET, Met, contact_of, is_met, meet
 from threadline.core.model import (
     Conversation,
     ConversationRef,
@@ -278,10 +279,15 @@ def append(
                 return _duplicate(draft, conversation, known.sequence)
         if not imported:
             conversation = enrol(draft, conversation, now)
-    chosen = NOBODY
+    chosen, met = NOBODY, NOBODY_MET
     if said_by is not None:
         conversation, chosen = wake_peers(draft, conversation, message, said_by, now, limits)
+        if conversation.about.party is not None:
+            other = contact_of(draft, conversation)
+            met = Met(None if other is None else public(other.person))
     elif not imported:
+        if is_met(conversation, message):
+            conversation, met = meet(draft, conversation, message, now)
         conversation, chosen = choose(draft, conversation, message, now, limits)
     sequence = conversation.lowest_sequence - 1 if in_front else conversation.next_sequence
     record = TranscriptRecord(
@@ -302,7 +308,8 @@ def append(
         target_session_id=chosen.name,
         target=chosen.session,
         route=chosen.route,
-        wakes=chosen.wakes,
+        wakes=() if met.quiet else chosen.wakes,
+        person_id=met.person,
         origin=message.origin,
         signed=message.signed,
         sent_at=message.sent_at,
@@ -320,8 +327,9 @@ def append(
         note_reply(draft, conversation.id, message, sequence, said_by)
     conversation = _counted(conversation, message, sequence, in_front=in_front, imported=imported)
     draft.save(conversation)
-    if chosen.spent:
-        conversation = notice(draft, conversation, chosen.spent, now)
+    for words in (chosen.spent, met.told):
+        if words:
+            conversation = notice(draft, conversation, words, now)
     return Taken(
         conversation=conversation.id,
         ref=conversation.ref,

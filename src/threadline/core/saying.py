@@ -28,12 +28,13 @@ from threadline.core.model import (
     Session,
 )
 from threadline.core.ports import DELIVERY, INTENT
-from threadline.core.publishing import digest_of, numbers_of
+from threadline.core.publishing import digest_of
 from threadline.core.recording import Door, take
 from threadline.core.rules import admission, delivery, pacing
 from threadline.core.rules.limits import Limits
 from threadline.core.rules.pacing import Pace
 from threadline.core.rules.splitting import Clusters, cuts
+from threadline.core.seating import numbers_of
 from threadline.core.uploads import carried, named, own, said
 
 MAX_PARTS = 100
@@ -55,8 +56,11 @@ def say(
     pace: Pace,
     clusters: Clusters,
     copies: Mapping[str, Attachment] | None = None,
+    send: int | None = None,
 ) -> Delivery:
     """Write one intent under its key, which is one for the conversation that was `asked` for.
+
+    `send` is what it belongs to where the session writes on its own initiative.
 
     `copies` are the files that stand for references among the words' attachments. Raises
     `NoAdapter` where nobody could carry it out, `FileNotCarried`, and what `core.uploads.own` does.
@@ -82,6 +86,7 @@ def say(
         answers=None if replied is None else replied[0],
         reply_to=None if replied is None else replied[1],
         origin=origin,
+        send=send,
     )
     # Refused before anything is written: what cannot be carried is the caller's to change.
     files = tuple((copies or {}).get(one.id, one) for one in words.attachments)

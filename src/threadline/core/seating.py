@@ -66,6 +66,11 @@ def ensure_session(
     return made
 
 
+def numbers_of(session: Session) -> tuple[int, ...]:
+    """A session and those it took over from: rows of any of them are its own."""
+    return (session.id, *session.predecessors)
+
+
 def heir(draft: Draft, session: int | None) -> Session | None:
     """The session behind an id, or who took over from it; None where it is retired or unknown."""
     seen = 0

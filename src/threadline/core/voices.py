@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
+from threadline.core.claims import become
 from threadline.core.draft import Draft
 from threadline.core.ids import number_of, public
 from threadline.core.model import (
@@ -58,6 +58,8 @@ NOBODY = Chosen()
 UNNAMED = speaking.Named()
 UNADDRESSED = Chosen(route="none")
 UNADDRESSED_BOT = Chosen(route="bot")
+# The steps that find a session by its claim.
+CLAIMED = frozenset({"claim", "last_addressed"})
 
 
 def stage(
@@ -68,7 +70,7 @@ def stage(
     if about.group is not None:
         return conversation, conversation
     own = about.binding if now is None else binding.current(about, now)
-    if own is not None or room is None:
+    if own is not None or about.claim is not None or room is None:
         return None, conversation
     return (room if room.about.group is not None else None), room
 
@@ -77,7 +79,7 @@ def wanted(loaded: Loaded, conversation: Conversation, message: InboundMessage) 
     """The rows `choose` will look at, as far as they are known beforehand."""
     about = conversation.about
     above = about.parent
-    if about.group is None and about.binding is None and above is None:
+    if about.group is None and about.binding is None and about.claim is None and above is None:
         if conversation.kind is not Kind.DM:
             return []
         ref = conversation.ref
@@ -112,12 +114,12 @@ def choose(
         conversation = replace(conversation, about=replace(conversation.about, budget={}))
     room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
     owner, holder = stage(conversation, room, now)
-    bound = None if owner is not None else binding.current(holder.about, now)
+    bound = None if owner is not None else speaker_of(holder, now)
     nobody = owner is None and bound is None and conversation.kind is Kind.ROOM
     if nobody and message.explicit_target is None:
         # A room that belongs to nobody needs no scene.
         return conversation, UNADDRESSED_BOT if message.actor.is_bot else UNADDRESSED
-    choice = speaking.route(_scene(draft, conversation, message, owner, bound))
+    choice = speaking.route(scene_of(draft, conversation, message, owner, bound))
     target = heir(draft, choice.session)
     if target is None:
         step = choice.step if choice.session is None else "dangling"
@@ -129,6 +131,9 @@ def choose(
         )
     if choice.bind:
         conversation = _bind_by_route(draft, conversation, target.id, target.name, now)
+    if conversation.about.claim is not None and choice.step in CLAIMED:
+        # Who is answered has its place at once: the claim was kept by the person.
+        conversation = become(draft, conversation, now)
     seen = public(target.id)
     awake, spent = False, ""
     if speaking.wakes(message, choice, now, limits):
@@ -136,13 +141,22 @@ def choose(
     return conversation, Chosen(target.name, seen, choice.step, (seen,) if awake else (), spent)
 
 
-def _scene(
+def speaker_of(holder: Conversation, now: datetime) -> int | None:
+    """The session a conversation belongs to: the claim's, else the binding's."""
+    claim, bound = holder.about.claim, binding.current(holder.about, now)
+    if claim is not None and claim.handle is None:
+        return claim.session
+    return None if bound is None else bound.session
+
+
+def scene_of(
     draft: Draft,
     conversation: Conversation,
     message: InboundMessage,
     owner: Conversation | None,
-    bound: Any,
+    bound: int | None,
 ) -> speaking.Scene:
+    """All that the choice looks at, as the conversation stands."""
     group = owner.about.group if owner is not None else None
 
     def find(handle: str | None) -> Participant | None:
@@ -156,8 +170,9 @@ def _scene(
         member = draft.get(MEMBER, (owner.id, session))
         return member.handles if member is not None and member.closed_at is None else ()
 
-    seat_of_bound = None if bound is None else draft.get(SESSION, bound.session)
+    seat_of_bound = None if bound is None else draft.get(SESSION, bound)
     names = () if seat_of_bound is None else (seat_of_bound.name, *seat_of_bound.aliases)
+    claim = conversation.about.claim
     route = None
     if owner is None and bound is None and conversation.kind is Kind.DM:
         ref = conversation.ref
@@ -177,13 +192,16 @@ def _scene(
         default_handle=None
         if group is None or group.default_handle is None
         else speaking.fold(group.default_handle),
-        last_addressed=conversation.about.last_addressed_handle,
+        last_addressed=conversation.about.last_addressed_handle
+        if claim is None or claim.handle is None
+        else claim.handle,
         replied=_said_by(draft, conversation, message.id_space, message.reply_to),
         thread=conversation.kind is Kind.THREAD,
         root_said_by=_said_by(draft, conversation, message.id_space, conversation.about.thread_root)
         if conversation.kind is Kind.THREAD
         else None,
-        bound=None if bound is None else bound.session,
+        bound=bound,
+        claimed=claim is not None and claim.handle is None and claim.session == bound,
         bound_names=frozenset(speaking.fold(name) for name in names),
         default_route=route,
     )

@@ -27,10 +27,9 @@ from threadline.core.ports import (
     Store,
     Story,
 )
-from threadline.core.publishing import numbers_of
 from threadline.core.rules import authority, visibility
 from threadline.core.rules.authority import Where
-from threadline.core.seating import session_named
+from threadline.core.seating import numbers_of, session_named
 from threadline.flows.looking import found, member_of, peeking, where_of
 
 

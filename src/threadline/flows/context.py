@@ -45,12 +45,12 @@ from threadline.core.ports import (
     fetch,
     together,
 )
-from threadline.core.publishing import numbers_of
 from threadline.core.replying import replied, reply_row
 from threadline.core.rules import authority, hydration, visibility
 from threadline.core.rules.authority import Where
 from threadline.core.rules.folding import Message
 from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.seating import numbers_of
 from threadline.flows.conversations import folded
 from threadline.flows.looking import found, member_of, membership_rows, peeking, where_of
 from threadline.flows.replay import FAR

@@ -35,12 +35,12 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import numbers_of, right_of
+from threadline.core.publishing import right_of
 from threadline.core.rules import authority
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
 from threadline.core.rules.pacing import PACE, Pace
-from threadline.core.seating import session_named
+from threadline.core.seating import numbers_of, session_named
 from threadline.flows.looking import found, member_of, peeking, where_of
 from threadline.flows.settling import Act, Action, FindDelivery, ReadTrail
 from threadline.flows.statuses import (

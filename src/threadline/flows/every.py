@@ -13,7 +13,9 @@ from threadline.core.rules.pacing import PACE, Pace
 from threadline.flows.accounts import Accounts
 from threadline.flows.adapters import Adapters
 from threadline.flows.attaching import Attaching
+from threadline.flows.audits import Audits
 from threadline.flows.census import Census
+from threadline.flows.consents import Consents
 from threadline.flows.context import Context
 from threadline.flows.conversations import Conversations
 from threadline.flows.deliveries import Deliveries
@@ -24,12 +26,14 @@ from threadline.flows.histories import Histories
 from threadline.flows.hydration import Hydration
 from threadline.flows.importing import Importing
 from threadline.flows.inbound import Inbound
+from threadline.flows.initiative import Initiative
 from threadline.flows.links import Links
 from threadline.flows.listening import Listeners
 from threadline.flows.logins import Logins
 from threadline.flows.members import Members
 from threadline.flows.outbound import Outbound
 from threadline.flows.outbox import Outbox
+from threadline.flows.people import People
 from threadline.flows.push import Push
 from threadline.flows.replay import Replay
 from threadline.flows.search import Search
@@ -75,7 +79,10 @@ class Flows:
         self.accounts = Accounts(store, channels)
         self.adapters = Adapters(store, channels, limits)
         self.attaching = Attaching(store)
+        self.audits = Audits(store, limits)
         self.census = Census(store)
+        self.consents = Consents(store)
+        self.people = People(store, limits)
         self.context = Context(store, limits)
         self.conversations = Conversations(store, limits)
         self.deliveries = Deliveries(store, limits, pace, channels)
@@ -92,6 +99,7 @@ class Flows:
         self.outbox = Outbox(
             store, limits, channels=channels, owner=node, pace=pace, uploads=self.uploads
         )
+        self.initiative = Initiative(store, self.deliveries, channels, limits, pace)
         self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)

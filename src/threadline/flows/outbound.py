@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from threadline.core.consenting import silenced
 from threadline.core.deliveries import OPEN_STATES, Words
 from threadline.core.draft import Draft
-from threadline.core.errors import InvalidInput, Unauthorized
-from threadline.core.ids import number_of
+from threadline.core.errors import ConsentRequired, InvalidInput, Unauthorized
+from threadline.core.ids import number_of, public
 from threadline.core.model import (
     ALL,
     CONTROLLER,
@@ -43,13 +44,13 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import answered, known_under, numbers_of, right_of, thread_of
+from threadline.core.publishing import answered, known_under, right_of, thread_of
 from threadline.core.rules import admission, authority, binding, delivery
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.saying import say
-from threadline.core.seating import seat, session_named
+from threadline.core.seating import numbers_of, seat, session_named
 from threadline.core.threads import parent_of
 from threadline.core.voices import stage
 from threadline.flows.deliveries import EPOCH, Deliveries
@@ -105,9 +106,12 @@ class Publish(Story[DeliveryStatus]):
             place = draft.get(CONVERSATION, before.conversation) or conversation
             return draft.changes, status_of(before, place, session.name, repeated=True)
         member, right = self._allowed(draft, conversation, session, now)
-        origin, replied = _origin(
+        origin, replied = origin_of(
             draft, conversation, member, self.words, self.caller, session, now
         )
+        answers = None if replied is None else replied[0]
+        if reason := silenced(draft, conversation, session, answers):
+            raise ConsentRequired(reason, conversation=public(conversation.id))
         place = conversation
         if replied is not None and (thread := thread_of(draft, conversation, replied[1])):
             place = draft.taken(thread.text) or create(
@@ -158,7 +162,7 @@ class Publish(Story[DeliveryStatus]):
         return member, right
 
 
-def _origin(
+def origin_of(
     draft: Draft,
     conversation: Conversation,
     member: Membership | None,
@@ -228,7 +232,7 @@ class Tell(Story[DeliveryStatus]):
             conversation, member = seat(
                 draft, conversation, one.id, by=Reason.MANUAL, policy=ALL, now=now
             )
-        origin, replied = _origin(
+        origin, replied = origin_of(
             draft, conversation, member, self.words, self.caller, session, now
         )
         sent = say(

@@ -11,9 +11,8 @@ from threadline.core.errors import NotFound
 from threadline.core.ids import number_of, public
 from threadline.core.model import Caller, Conversation, ConversationRef, Origin, SessionCaller
 from threadline.core.ports import DELIVERY, SESSION
-from threadline.core.publishing import numbers_of
 from threadline.core.rules import authority
-from threadline.core.seating import session_named
+from threadline.core.seating import numbers_of, session_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,11 +35,10 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
-from threadline.core.publishing import numbers_of
 from threadline.core.rules import admission, authority
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits, clamp
-from threadline.core.seating import ensure_session, heir, session_named
+from threadline.core.seating import ensure_session, heir, numbers_of, session_named
 from threadline.core.tokens import SCOPES, Token, TokenKind, holds
 from threadline.flows.looking import found, member_of, where_of
 

@@ -16,6 +16,7 @@ import msgspec
 
 from threadline.core.adapters import Registration
 from threadline.core.attaching import Lease, Run
+from threadline.core.chains import Chain, Entry
 from threadline.core.deliveries import Delivery, Intent, Lane, Receipt, Wait
 from threadline.core.files import Upload
 from threadline.core.guests import Link, Visitor
@@ -38,13 +39,21 @@ from threadline.core.model import (
     Session,
     TranscriptRecord,
 )
+from threadline.core.people import Code, Consent, Contact, Granted, Person, Setting
 from threadline.core.ports import (
     ADAPTER,
     ADDRESS,
+    AUDIT,
+    CHAIN,
+    CODE,
+    CONSENT,
+    CONTACT,
     CONVERSATION,
     DELIVERY,
     FILE,
+    FIRST,
     FOLLOWERS,
+    GRANTED,
     GUEST,
     HELD,
     INDEXED,
@@ -58,18 +67,24 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PERSON,
     PUSH,
+    QUOTA,
     RECEIPT,
     RECORD,
     ROUTE,
     RUN,
+    SEND,
     SESSION,
+    SETTING,
     TOKEN,
     WAIT,
     Noun,
 )
 from threadline.core.push import ACTIVE, PushTarget
 from threadline.core.quick import maker
+from threadline.core.rules.allowance import Quota
+from threadline.core.sends import FirstSaid, Send
 from threadline.core.tokens import Login, Token
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,6 +150,10 @@ _bare_adapter = _bare(Registration)
 _bare_listening = _bare(Listening)
 _bare_push = _bare(PushTarget)
 _bare_upload = _bare(Upload)
+_bare_person = _bare(Person)
+_bare_contact = _bare(Contact)
+_bare_send = _bare(Send)
+_bare_entry = _bare(Entry)
 _about = msgspec.json.Decoder(About).decode
 _record = _decoder(TranscriptRecord)
 _session = msgspec.json.Decoder(Session).decode
@@ -143,6 +162,10 @@ _link = msgspec.json.Decoder(Link).decode
 _visitor = msgspec.json.Decoder(Visitor).decode
 _push = msgspec.json.Decoder(PushTarget).decode
 _upload = msgspec.json.Decoder(Upload).decode
+_person = msgspec.json.Decoder(Person).decode
+_contact = msgspec.json.Decoder(Contact).decode
+_send = msgspec.json.Decoder(Send).decode
+_entry = msgspec.json.Decoder(Entry).decode
 _delivery = msgspec.json.Decoder(Delivery).decode
 _lease = msgspec.json.Decoder(Lease).decode
 _run = msgspec.json.Decoder(Run).decode
@@ -325,6 +348,35 @@ class Codec:
                 *(key, value.owner, value.said, value.size),
                 encode(_bare_upload(value)).decode(),
             ),
+            PERSON: lambda key, value: (
+                *(key, value.scope_id, value.name, value.successor),
+                encode(_bare_person(value)).decode(),
+            ),
+            CONTACT: lambda key, value: (
+                *(*key, value.person),
+                encode(_bare_contact(value)).decode(),
+            ),
+            CODE: lambda key, value: (
+                *(*key, value.person, micros(value.expires_at), value.provider),
+            ),
+            CONSENT: lambda key, value: (*key, encode(value).decode()),
+            GRANTED: lambda key, value: (*key, encode(value).decode()),
+            SETTING: lambda key, value: (*key, encode(value).decode()),
+            QUOTA: lambda key, value: (*key, encode(value.taken).decode()),
+            SEND: lambda key, value: (
+                *(key, value.scope_id, value.session, micros(value.created_at)),
+                None if value.due_at is None else micros(value.due_at),
+                encode(_bare_send(value)).decode(),
+            ),
+            FIRST: lambda key, value: (
+                *(*key, micros(value.until)),
+                encode(value).decode(),
+            ),
+            AUDIT: lambda key, value: (
+                *(*key, micros(value.at), value.action, value.digest),
+                encode(_bare_entry(replace(value, digest=b""))).decode(),
+            ),
+            CHAIN: lambda key, value: (key, value.count, value.digest),
             INTENT: lambda key, value: (
                 *key,
                 value.digest,
@@ -373,6 +425,38 @@ class Codec:
             LOGIN: lambda row: (bytes(row[0]), Login(bytes(row[1]), instant(row[2]))),
             PUSH: _push_target,
             FILE: lambda row: (row[0], _upload(row[1])),
+            PERSON: lambda row: (row[0], _person(row[1])),
+            CONTACT: lambda row: ((row[0], row[1], row[2], row[3]), _contact(row[4])),
+            CODE: lambda row: (
+                (row[0], bytes(row[1])),
+                Code(person=row[2], expires_at=instant(row[3]), provider=row[4]),
+            ),
+            CONSENT: lambda row: (
+                (row[0], row[1]),
+                msgspec.json.decode(row[2], type=Consent),
+            ),
+            GRANTED: lambda row: (
+                (row[0], row[1], row[2]),
+                msgspec.json.decode(row[3], type=Granted),
+            ),
+            SETTING: lambda row: (
+                (row[0], row[1]),
+                msgspec.json.decode(row[2], type=Setting),
+            ),
+            QUOTA: lambda row: (
+                (row[0], row[1]),
+                Quota(msgspec.json.decode(row[2], type=tuple[tuple[int, int], ...])),
+            ),
+            SEND: lambda row: (row[0], _send(row[1])),
+            FIRST: lambda row: (
+                (row[0], bytes(row[1])),
+                msgspec.json.decode(row[2], type=FirstSaid),
+            ),
+            AUDIT: lambda row: (
+                (row[0], row[1]),
+                replace(_entry(row[3]), digest=bytes(row[2])),
+            ),
+            CHAIN: lambda row: (row[0], Chain(row[1], bytes(row[2]))),
             INTENT: lambda row: (
                 (row[0], bytes(row[1])),
                 Intent(

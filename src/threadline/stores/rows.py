@@ -8,10 +8,17 @@ from threadline.core.model import Conversation, Membership
 from threadline.core.ports import (
     ADAPTER,
     ADDRESS,
+    AUDIT,
+    CHAIN,
+    CODE,
+    CONSENT,
+    CONTACT,
     CONVERSATION,
     DELIVERY,
     FILE,
+    FIRST,
     FOLLOWERS,
+    GRANTED,
     GUEST,
     HELD,
     INDEXED,
@@ -25,18 +32,22 @@ from threadline.core.ports import (
     MEMBER,
     NAME,
     PARTICIPANT,
+    PERSON,
     PUSH,
+    QUOTA,
     RECEIPT,
     RECORD,
     ROUTE,
     RUN,
+    SEND,
     SESSION,
+    SETTING,
     TOKEN,
     WAIT,
     Noun,
 )
 
-CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE)
+CACHED = (ADDRESS, CONVERSATION, MEMBER, PARTICIPANT, SESSION, NAME, ROUTE, CONTACT, CONSENT)
 SAVED = (
     ADDRESS,
     CONVERSATION,
@@ -64,6 +75,17 @@ SAVED = (
     FILE,
     ROUTE,
     INDEXED,
+    PERSON,
+    CONTACT,
+    CODE,
+    CONSENT,
+    GRANTED,
+    SETTING,
+    SEND,
+    FIRST,
+    QUOTA,
+    CHAIN,
+    AUDIT,
 )
 LOADED = (*SAVED, FOLLOWERS)
 CACHE_ROWS = 50_000

@@ -53,7 +53,8 @@ def bind(
     until = None if isinstance(expires_at, Keep) else expires_at
     generation = about.generation + 1
     new = Binding(session, generation, until, merged({}, metadata))
-    return replace(about, binding=new, generation=generation)
+    # A claim waits for nobody's binding but its own.
+    return replace(about, binding=new, generation=generation, claim=None)
 
 
 def unbind(about: About) -> About:

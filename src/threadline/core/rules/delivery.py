@@ -23,6 +23,8 @@ LOCAL_CHARACTERS: Final = 100_000
 
 GROUP: Final = "group"
 MEMBER: Final = "member"
+CLAIM: Final = "claim"
+GRANTED: Final = "account"
 
 
 def binding_right(bound: Binding) -> str:

@@ -10,7 +10,7 @@ The ten steps of `route`, the first that matches:
  5. a group that speaks only when mentioned: nobody
  6. last addressed here
  7. the default handle
- 8. no group at all: the binding
+ 8. no group at all: the claim of a send that is not confirmed yet, then the binding
  9. the account's default route, in a DM: it is bound in the same transaction
 10. nobody
 
@@ -141,6 +141,7 @@ class Scene:
     thread: bool = False
     root_said_by: int | None = None
     bound: int | None = None
+    claimed: bool = False
     bound_names: frozenset[str] = frozenset()
     default_route: int | None = None
 
@@ -181,7 +182,7 @@ def route(scene: Scene) -> Choice:
     if (default := scene.find(scene.default_handle)) is not None:
         return Choice(default.session, "default")
     if not scene.grouped and scene.bound is not None:
-        return Choice(scene.bound, "binding")
+        return Choice(scene.bound, "claim" if scene.claimed else "binding")
     if scene.default_route is not None and not scene.grouped:
         return Choice(scene.default_route, "default_route", bind=True)
     return Choice(None, "none")

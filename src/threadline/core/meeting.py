@@ -1,0 +1,255 @@
+"""Who the other party of a direct conversation is, met in the transaction that records its words.
+
+Whoever writes first becomes a person with a verified contact, and may be written to from then on.
+The word "stop" turns that off before anything else is decided; a code that a person was given
+elsewhere makes this contact that person's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from threadline.core.auditing import audit
+from threadline.core.draft import Draft
+from threadline.core.ids import public
+from threadline.core.model import (
+    Conversation,
+    Direction,
+    Event,
+    InboundMessage,
+    Kind,
+    Party,
+)
+from threadline.core.people import (
+    EVERYTHING,
+    Consent,
+    ConsentState,
+    Contact,
+    ContactKey,
+    Person,
+)
+from threadline.core.ports import ADAPTER, CODE, CONSENT, CONTACT, PERSON
+from threadline.core.rules import delivery
+from threadline.core.rules.consent import LONGEST, Wish, wish
+
+HEARD_EVERY = timedelta(minutes=5)
+GUESSES = 5
+GUESSES_WITHIN = timedelta(hours=1)
+# As `flows.people` makes them: two groups of letters and digits without look-alikes.
+CODE_SAID = re.compile(
+    r"\s*([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})[- ]?([0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{4})\s*"
+)
+CODE_SPACE = "code"
+
+
+STOPPED = "asked not to be written to any more; only a person's own word turns that on again."
+STARTED = "may be written to again."
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Who spoke: the person's public id. What was said is `quiet` where it wakes nobody; `told` is
+    what the transcript says about it."""
+
+    person: str | None = None
+    quiet: bool = False
+    told: str = ""
+
+
+NOBODY_MET = Met()
+
+
+def is_met(conversation: Conversation, message: InboundMessage) -> bool:
+    """Whether a live message is a person's own, in a direct conversation on a platform."""
+    return (
+        conversation.kind is Kind.DM
+        and message.direction is Direction.INBOUND
+        and message.event is Event.MESSAGE
+        and not message.actor.is_bot
+        and not message.actor.is_self
+        and conversation.ref.provider not in delivery.LOCAL
+    )
+
+
+def heir_of(draft: Draft, number: int | None) -> Person | None:
+    """The person behind an id, or who it turned out to be."""
+    seen = 0
+    while number is not None and seen < 16:
+        found = draft.get(PERSON, number)
+        if found is None or found.successor is None:
+            return found
+        number, seen = found.successor, seen + 1
+    return None
+
+
+def contact_of(draft: Draft, conversation: Conversation) -> Contact | None:
+    """The contact behind a direct conversation, None where nobody is known there."""
+    party, ref = conversation.about.party, conversation.ref
+    if party is None:
+        return None
+    return draft.get(CONTACT, (ref.scope_id, ref.provider, party.realm, party.address))
+
+
+def meet(
+    draft: Draft, conversation: Conversation, message: InboundMessage, now: datetime
+) -> tuple[Conversation, Met]:
+    """Know who spoke, and do what a lone word or a code asks for."""
+    ref, about = conversation.ref, conversation.about
+    party = about.party
+    if party is None or party.address != message.actor.id:
+        there = draft.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
+        party = Party("" if there is None else there.capabilities.realm, message.actor.id)
+        conversation = replace(conversation, about=replace(about, party=party))
+        draft.save(conversation)
+    key: ContactKey = (ref.scope_id, ref.provider, party.realm, party.address)
+    contact = draft.get(CONTACT, key)
+    said = message.sent_at if message.sent_at is not None and message.sent_at < now else now
+    if contact is None:
+        contact = _new(draft, key, message, now)
+    elif contact.verified_at is None:
+        contact = replace(contact, verified_at=now, how="inbound")
+        _granted(draft, contact, now)
+    heard = contact.heard_at is None or said - contact.heard_at >= HEARD_EVERY
+    if heard or contact.account != ref.account_id:
+        contact = replace(contact, heard_at=said, account=ref.account_id)
+    if draft.get(CONTACT, key) != contact:
+        draft.put(CONTACT, key, contact)
+    _aliases(draft, conversation, message, contact, now)
+    code = CODE_SAID.fullmatch(message.text) if len(message.text) <= 20 else None
+    if code is not None:
+        contact = _verified(draft, contact, "".join(code.groups()).upper(), now)
+    asked = None
+    if len(message.text) <= LONGEST:
+        person = heir_of(draft, contact.person)
+        asked = wish(message.text, () if person is None else person.languages)
+    told = "" if asked is None else _decide(draft, contact, asked, now)
+    if told:
+        told = f"{message.actor.name or message.actor.id} {told}"
+    return conversation, Met(public(contact.person), asked is Wish.STOP, told)
+
+
+def _new(draft: Draft, key: ContactKey, message: InboundMessage, now: datetime) -> Contact:
+    scope, provider, realm, address = key
+    made = Person(
+        id=draft.fresh(), scope_id=scope, name=message.actor.name or address, created_at=now
+    )
+    draft.put(PERSON, made.id, made)
+    contact = Contact(
+        scope_id=scope,
+        provider=provider,
+        realm=realm,
+        address=address,
+        person=made.id,
+        created_at=now,
+        verified_at=now,
+        how="inbound",
+    )
+    draft.put(CONTACT, key, contact)
+    _granted(draft, contact, now)
+    return contact
+
+
+def _granted(draft: Draft, contact: Contact, now: datetime) -> None:
+    """Who writes may be answered, and written to on that platform, unless that was ever decided."""
+    if draft.get(CONSENT, (contact.person, contact.provider)) is not None:
+        return
+    by = f"person {public(contact.person)}"
+    row = Consent(
+        subject=contact.person,
+        about=contact.provider,
+        state=ConsentState.ON,
+        by=by,
+        at=now,
+        why="wrote first",
+    )
+    draft.put(CONSENT, (contact.person, contact.provider), row)
+    audit(
+        draft,
+        contact.scope_id,
+        by,
+        "consent.on",
+        now,
+        subject=by,
+        about=contact.provider,
+        why=row.why,
+    )
+
+
+def _aliases(
+    draft: Draft,
+    conversation: Conversation,
+    message: InboundMessage,
+    contact: Contact,
+    now: datetime,
+) -> None:
+    """Other ids of the same person, where a direct conversation is named by its person's id."""
+    if message.conversation.conversation_id != message.actor.id:
+        return
+    for other in message.same_as:
+        key = (contact.scope_id, contact.provider, contact.realm, other.conversation_id)
+        known = draft.get(CONTACT, key)
+        if other.provider != contact.provider or (known and known.person == contact.person):
+            continue
+        draft.put(
+            CONTACT,
+            key,
+            replace(
+                contact,
+                address=other.conversation_id,
+                created_at=now if known is None else known.created_at,
+            ),
+        )
+
+
+def _verified(draft: Draft, contact: Contact, code: str, now: datetime) -> Contact:
+    """A code said here makes this contact that person's; wrong ones are counted and bounded."""
+    recent = tuple(at for at in contact.guesses if now - at < GUESSES_WITHIN)
+    if len(recent) >= GUESSES:
+        return contact
+    key = (contact.scope_id, draft.id_key(CODE_SPACE, code))
+    known = draft.get(CODE, key)
+    fits = known is not None and known.provider in ("", contact.provider)
+    if known is None or not fits or now >= known.expires_at:
+        contact = replace(contact, guesses=(*recent, now))
+        draft.put(CONTACT, contact.key, contact)
+        return contact
+    draft.put(CODE, key, None)
+    person = heir_of(draft, known.person)
+    if person is None:
+        return contact
+    before = contact.person
+    contact = replace(contact, person=person.id, verified_at=now, how="code", guesses=())
+    draft.put(CONTACT, contact.key, contact)
+    off = draft.get(CONSENT, (before, EVERYTHING))
+    if off is not None and off.state is ConsentState.OFF:
+        # Who said stop here said it, whoever they turn out to be.
+        draft.put(CONSENT, (person.id, EVERYTHING), replace(off, subject=person.id))
+    _granted(draft, contact, now)
+    audit(
+        draft,
+        contact.scope_id,
+        f"person {public(person.id)}",
+        "contact.verified",
+        now,
+        subject=f"person {public(person.id)}",
+        provider=contact.provider,
+        how="code",
+    )
+    return contact
+
+
+def _decide(draft: Draft, contact: Contact, asked: Wish, now: datetime) -> str:
+    """The person's own word: off for everything, or on again. Answers what to tell, if anything."""
+    before = draft.get(CONSENT, (contact.person, EVERYTHING))
+    is_off = before is not None and before.state is ConsentState.OFF
+    if is_off is (asked is Wish.STOP):
+        return ""
+    state = ConsentState.OFF if asked is Wish.STOP else ConsentState.ON
+    by = f"person {public(contact.person)}"
+    why = f"said so on {contact.provider}"
+    row = Consent(subject=contact.person, about=EVERYTHING, state=state, by=by, at=now, why=why)
+    draft.put(CONSENT, (contact.person, EVERYTHING), row)
+    audit(draft, contact.scope_id, by, f"consent.{state.value}", now, subject=by, why=why)
+    return STOPPED if asked is Wish.STOP else STARTED

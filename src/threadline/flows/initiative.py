@@ -1,0 +1,446 @@
+"""What sessions say on their own initiative: planned, opened, written first, tried elsewhere.
+
+A send is a row of its own from its first moment on, so that its time, its second channel and its
+end survive whoever works on it. The conversation with a person is opened before the intent is
+written: opening says nothing to anybody and gives the same place again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from threadline.core.adapters import Channels, Direct, Opening
+from threadline.core.auditing import named
+from threadline.core.deliveries import Words
+from threadline.core.errors import (
+    ConsentRequired,
+    IdempotencyConflict,
+    InvalidInput,
+    LimitReached,
+    NoAdapter,
+    NoAddress,
+    NotFound,
+    NotSent,
+    OutcomeUnknown,
+    ReplyRouteConflict,
+    StoreFull,
+    StoreUnavailable,
+    ThreadlineError,
+    WindowClosed,
+)
+from threadline.core.ids import number_of
+from threadline.core.model import CONTROLLER, Attachment, Caller, ConversationRef, SessionCaller
+from threadline.core.ports import (
+    Store,
+)
+from threadline.core.rules import admission, authority, delivery
+from threadline.core.rules.limits import LIMITS, Limits, clamp
+from threadline.core.rules.pacing import PACE, Pace
+from threadline.core.sends import (
+    AUTO,
+    WAITING,
+    Asked,
+    Channel,
+    Repeat,
+    Send,
+    SendState,
+    Tried,
+)
+from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
+from threadline.flows.clocks import checked_repeat
+from threadline.flows.deliveries import Deliveries
+from threadline.flows.keys import checked_key
+from threadline.flows.looking import where_of
+from threadline.flows.planning import Plan, ReadPlan, Recipient
+from threadline.flows.sends import (
+    Keyed,
+    Postpone,
+    ReadAccount,
+    ReadKnown,
+    ReadNow,
+    ReadSend,
+    ReadSends,
+    SendStatus,
+    TakeDue,
+    WriteEnd,
+    WriteRefusal,
+    WriteScheduled,
+    WriteSend,
+    told,
+)
+
+EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+STEPS = 8
+OPEN_SECONDS = 20.0
+POLL_SECONDS = 5.0
+INTENT_FOR = timedelta(hours=24)
+MAX_INTENT = 200
+# What a person or the settings decided: another channel may be open.
+PASSED_ON = (
+    ConsentRequired,
+    LimitReached,
+    NoAdapter,
+    NoAddress,
+    NotFound,
+    ReplyRouteConflict,
+    WindowClosed,
+)
+
+
+class Initiative:
+    """What sessions say on their own initiative (DESIGN section 3)."""
+
+    def __init__(
+        self,
+        store: Store,
+        deliveries: Deliveries,
+        channels: Channels | None,
+        limits: Limits = LIMITS,
+        pace: Pace = PACE,
+    ) -> None:
+        self._store = store
+        self._deliveries = deliveries
+        self._channels = channels
+        self._limits = limits
+        self._pace = pace
+
+    async def send(
+        self,
+        session: str,
+        to: str,
+        text: str,
+        *,
+        via: str = AUTO,
+        key: str | None = None,
+        at: datetime | None = None,
+        repeat: Repeat | None = None,
+        intent: str = "",
+        intent_for: timedelta = INTENT_FOR,
+        about: tuple[str, int] | None = None,
+        attachments: Sequence[Attachment] = (),
+        metadata: Mapping[str, Any] | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> SendStatus:
+        """Write first: to a person, an address or a place, through one account or `auto`.
+
+        `to` is `person:ID`, `PROVIDER:ADDRESS`, `email:…`, `alias:…`, or a conversation's address
+        or id; `via` a provider, `PROVIDER/ACCOUNT` or `auto`. `at` keeps it until then, `repeat`
+        sends it every day. The same `intent` to the same recipient is not said again within
+        `intent_for`, by whichever session. `key` makes it safe to ask again.
+
+        Raises `Unauthorized` (no account granted), `ConsentRequired`, `LimitReached`,
+        `ReplyRouteConflict`, `NoAddress`, `WindowClosed`, `NotSent` (with what became of each
+        channel), `NoAdapter`, `IdempotencyConflict`, `InvalidInput`, `TooLarge`.
+        """
+        authority.may_say(caller, session, "send")
+        authority.unbound(caller)
+        delivery.check_words(text, len(attachments))
+        if at is not None and at.tzinfo is None:
+            raise InvalidInput("at needs a time zone.", field="at")
+        if at is not None and repeat is not None:
+            raise InvalidInput("at and repeat exclude each other.", field="repeat")
+        if len(intent) > MAX_INTENT:
+            raise InvalidInput(f"an intent has at most {MAX_INTENT} characters.", field="intent")
+        if repeat is not None:
+            checked_repeat(repeat)
+        if about is not None:
+            where_of(about[0])
+        words = Words(
+            text=text,
+            about=about,
+            attachments=tuple(attachments),
+            metadata=admission.metadata(metadata or {}, self._limits),
+        )
+        keyed = Keyed(
+            session=session,
+            scope=authority.scope_of(caller),
+            key=checked_key(key),
+            asked=Asked(to=to, via=via, words=words, at=at, intent=intent, repeat=repeat),
+        )
+        if keyed.key and (known := await self._store.read(ReadKnown(keyed=keyed))) is not None:
+            return known
+        try:
+            return await self._begin(keyed, intent_for, caller)
+        except ThreadlineError as error:
+            if error.status < 500 and not isinstance(error, InvalidInput | IdempotencyConflict):
+                await self._refused(keyed, caller, error)
+            raise
+
+    async def _begin(self, keyed: Keyed, intent_for: timedelta, caller: Caller) -> SendStatus:
+        asked = keyed.asked
+        plan = await self._plan(keyed.session, keyed.scope, asked.to, asked.via, caller)
+        send = Send(
+            id=0,
+            scope_id=keyed.scope,
+            session=plan.session.id,
+            to=asked.to,
+            via=asked.via,
+            text=asked.words.text,
+            created_at=EPOCH,
+            person=None if plan.person is None else plan.person.id,
+            attachments=asked.words.attachments,
+            metadata=dict(asked.words.metadata),
+            about=asked.words.about,
+            intent=asked.intent,
+            intent_for=intent_for if asked.intent else None,
+            at=asked.at,
+            repeat=asked.repeat,
+        )
+        if asked.at is not None or asked.repeat is not None:
+            send = replace(send, state=SendState.SCHEDULED)
+            return await self._store.run(WriteScheduled(keyed=keyed, send=send, caller=caller))
+        answer = await self._try(send, plan.channels, caller, keyed)
+        if isinstance(answer, SendStatus):
+            return answer
+        raise answer
+
+    async def _plan(self, session: str, scope: str, to: str, via: str, caller: Caller) -> Plan:
+        return await self._store.read(
+            ReadPlan(session=session, scope=scope, to=Recipient.of(to), via=via, caller=caller)
+        )
+
+    async def _try(
+        self,
+        send: Send,
+        channels: tuple[Channel, ...],
+        caller: Caller,
+        keyed: Keyed | None,
+    ) -> SendStatus | ThreadlineError:
+        """Each channel until one takes the intent. What nobody took is answered with why."""
+        error: ThreadlineError = NoAddress()
+        for place, channel in enumerate(channels):
+            now = await self._now()
+            left = channels[place + 1 :] if send.via == AUTO else ()
+            try:
+                ref = await self._open(send.scope_id, channel)
+                return await self._store.run(
+                    WriteSend(
+                        send=send,
+                        channel=channel,
+                        left=left,
+                        ref=ref,
+                        caller=caller,
+                        keyed=keyed,
+                        limits=self._limits,
+                        pace=self._pace,
+                    )
+                )
+            except PASSED_ON as refusal:
+                error = refusal
+                tried = Tried(channel=channel, outcome=error.code, at=now, reason=str(error))
+                send = replace(send, tried=(*send.tried, tried))
+        if len(send.tried) > 1:
+            return NotSent(
+                "each was refused: "
+                + "; ".join(f"{one.channel.provider}: {one.reason}" for one in send.tried),
+                tried=[dict(told(one), at=one.at.isoformat()) for one in send.tried],
+            )
+        return error
+
+    async def _open(self, scope: str, channel: Channel) -> ConversationRef:
+        """Where the conversation is: the place that was named, or the one with a person.
+
+        Raises `NoAdapter`, and `NoAddress` where the platform knows nobody by that address.
+        """
+        if channel.place:
+            return ConversationRef.parse(channel.place)
+        account = await self._store.read(
+            ReadAccount(scope=scope, provider=channel.provider, account_id=channel.account_id)
+        )
+        dialect: Any = None
+        if account is not None and self._channels is not None:
+            dialect = self._channels.dialect(account)
+        if dialect is None:
+            raise NoAdapter(f"nothing speaks for {channel.provider}/{channel.account_id}.")
+        if isinstance(dialect, Direct):
+            return dialect.direct(channel.address)
+        if not isinstance(dialect, Opening):
+            raise NoAddress(f"{channel.provider} opens no conversations with a person.")
+        assert self._channels is not None
+        wire = self._channels.transport(channel.provider)
+        key = f"open-{random.getrandbits(64):x}"
+        call = dialect.open_direct(channel.address, key)
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                for _ in range(STEPS):
+                    step = dialect.read_direct(channel.address, call, await wire.perform(call))
+                    if isinstance(step, ConversationRef):
+                        return step
+                    if isinstance(step, Refused | Doubt):
+                        raise NoAddress(f"{channel.provider} answered: {step.reason}")
+                    assert isinstance(step, ApiCall)
+                    call = step
+        except (Unsent, Lost, TimeoutError) as error:
+            raise NoAdapter(f"{channel.provider} does not answer ({error}). Try again.") from None
+        raise NoAddress(f"{channel.provider} asks for ever more calls.")
+
+    async def _refused(self, keyed: Keyed, caller: Caller, error: ThreadlineError) -> None:
+        await self._store.run(
+            WriteRefusal(
+                scope=keyed.scope,
+                by=named(caller),
+                session=keyed.session,
+                to=keyed.asked.to[:200],
+                code=error.code,
+                reason=error.detail[:500],
+            )
+        )
+
+    async def _now(self) -> datetime:
+        return await self._store.read(ReadNow())
+
+    # --- afterwards --------------------------------------------------------------------------
+
+    async def show(self, send_id: str, *, caller: Caller = CONTROLLER) -> SendStatus:
+        """One send. Raises `NotFound` where the caller may not know it."""
+        found = await self._store.read(self._reading(caller, number=number_of(send_id) or 0))
+        return found[0]
+
+    async def list(
+        self,
+        *,
+        session: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+        caller: Caller = CONTROLLER,
+    ) -> Sequence[SendStatus]:
+        """Sends, newest first; `before` is the id of the last one of the page before."""
+        return await self._store.read(
+            self._reading(caller, session=session, before=before, limit=clamp(limit, self._limits))
+        )
+
+    def _reading(self, caller: Caller, session: str | None = None, **how: Any) -> ReadSends:
+        authority.may_see_deliveries(caller, session)
+        if isinstance(caller, SessionCaller):
+            session = caller.session
+        return ReadSends(scope=authority.scope_of(caller), caller=caller, session=session, **how)
+
+    async def cancel(self, send_id: str, *, caller: Caller = CONTROLLER) -> SendStatus:
+        """Take back what was not sent yet: its time has not come, or its delivery still waits.
+
+        Raises `NotFound`, and `DeliveryConflict` where it may have left.
+        """
+        before = await self.show(send_id, caller=caller)
+        number = number_of(send_id) or 0
+        if before.state is SendState.SCHEDULED:
+            row = await self._store.read(ReadSend(number=number))
+            await self._store.run(
+                WriteEnd(
+                    send=number,
+                    step=row.step,
+                    state=SendState.CANCELLED,
+                    reason="taken back.",
+                    tried=row.tried,
+                    by=named(caller),
+                )
+            )
+        elif before.delivery is not None:
+            await self._deliveries.cancel(before.delivery.id, caller=caller)
+        return await self.show(send_id, caller=caller)
+
+    async def settled(
+        self, sent: SendStatus, *, patience: float = 30.0, caller: Caller = CONTROLLER
+    ) -> SendStatus:
+        """The send once nothing more happens to it by itself, or after `patience` seconds."""
+        bell = self._store.bell(everything=True)
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    found = await self.show(sent.id, caller=caller)
+                    if found.state not in WAITING:
+                        return found
+                    await bell.wait(patience)
+        except TimeoutError:
+            return await self.show(sent.id, caller=caller)
+        finally:
+            bell.close()
+
+    # --- the worker --------------------------------------------------------------------------
+
+    async def round(self) -> int:
+        """Do what is due now: scheduled sends, and the next channel of those that failed.
+
+        Answers how many were looked at.
+        """
+        due, _ = await self._store.run(TakeDue())
+        for send, name in due:
+            await self._go_on(send, name)
+        return len(due)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Work until told to stop."""
+        bell = self._store.bell(everything=True)
+        try:
+            while not stopping.is_set():
+                seconds = POLL_SECONDS
+                try:
+                    due, wait = await self._store.run(TakeDue())
+                    for send, name in due:
+                        await self._go_on(send, name)
+                    seconds = 0.0 if due else POLL_SECONDS if wait is None else wait
+                except ThreadlineError as error:
+                    _log("initiative.store", error=error.code)
+                await _pause(bell, stopping, min(seconds, POLL_SECONDS))
+        finally:
+            bell.close()
+
+    async def _go_on(self, send: Send, name: str) -> None:
+        now = await self._now()
+        caller: Caller = SessionCaller(name, send.scope_id, frozenset({"read", "send"}))
+        due = send.at or now
+        if not name:
+            await self._end(send, SendState.CANCELLED, "the session was retired.", send.tried)
+            return
+        if send.state is SendState.SCHEDULED and now - due > self._pace.time_to_live:
+            why = f"it was due at {due:%Y-%m-%d %H:%M}Z and nothing worked on it in time."
+            await self._end(send, SendState.EXPIRED, why, send.tried)
+            return
+        try:
+            channels = send.left
+            if send.state is SendState.SCHEDULED:
+                plan = await self._plan(name, send.scope_id, send.to, send.via, caller)
+                channels = plan.channels
+            answer = await self._try(send, channels, caller, None)
+        except (StoreFull, StoreUnavailable, OutcomeUnknown):
+            raise
+        except ThreadlineError as error:
+            answer = error
+        if isinstance(answer, NoAdapter) and send.state is SendState.SCHEDULED:
+            await self._store.run(Postpone(send=send.id, step=send.step))
+        elif isinstance(answer, ThreadlineError):
+            await self._end(send, SendState.FAILED, str(answer), send.tried)
+
+    async def _end(
+        self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]
+    ) -> None:
+        await self._store.run(
+            WriteEnd(send=send.id, step=send.step, state=state, reason=reason, tried=tried)
+        )
+
+
+async def _pause(bell: Any, stopping: asyncio.Event, seconds: float) -> None:
+    """Until something rings, the process stops, or time passed."""
+    if seconds <= 0:
+        return
+    waits = [
+        asyncio.ensure_future(bell.wait(seconds)),
+        asyncio.ensure_future(stopping.wait()),
+    ]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+def _log(event: str, **facts: Any) -> None:
+    """An event name and facts; never a secret, never what was said."""
+    import structlog
+
+    structlog.get_logger("threadline").info(event, **facts)

@@ -1,0 +1,501 @@
+"""The stories of sends: what a key stands for, one channel's intent, what is due, what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from threadline.core.adapters import Account
+from threadline.core.auditing import audit, named
+from threadline.core.deliveries import Intent
+from threadline.core.draft import Draft
+from threadline.core.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+)
+from threadline.core.ids import number_of, public
+from threadline.core.model import (
+    About,
+    Attachment,
+    Caller,
+    Conversation,
+    ConversationRef,
+    Kind,
+)
+from threadline.core.people import BY_SYSTEM
+from threadline.core.ports import (
+    ADAPTER,
+    CONVERSATION,
+    DELIVERY,
+    INTENT,
+    SEND,
+    SENDS_DUE,
+    SENDS_OF_SCOPE,
+    SENDS_OF_SESSION,
+    SESSION,
+    Changes,
+    Loaded,
+    Needs,
+    Page,
+    Story,
+)
+from threadline.core.rules.limits import LIMITS, Limits
+from threadline.core.rules.pacing import PACE, Pace
+from threadline.core.seating import heir, numbers_of, session_named
+from threadline.core.sending import write_first
+from threadline.core.sends import (
+    Asked,
+    Channel,
+    Repeat,
+    Send,
+    SendState,
+    Tried,
+)
+from threadline.flows.clocks import next_of
+from threadline.flows.outbound import clusters, origin_of
+from threadline.flows.registered import account_of
+from threadline.flows.statuses import DeliveryStatus, status_of
+
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+LATEST = 1 << 62
+LOOK = 100
+AGAIN = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendStatus:
+    """A send as it is shown. `delivery` is the one under way or the last; `tried` tells what became
+    of each channel. `repeated` is true where the key was known already; `first` says who had said
+    it before, where it was not said again."""
+
+    id: str
+    session_id: str
+    to: str
+    via: str
+    state: SendState
+    created_at: datetime
+    reason: str = ""
+    person: str | None = None
+    at: datetime | None = None
+    repeat: Repeat | None = None
+    delivery: DeliveryStatus | None = None
+    tried: tuple[Mapping[str, Any], ...] = ()
+    first: Mapping[str, Any] | None = None
+    repeated: bool = False
+
+
+def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:
+    """A send with its newest delivery."""
+    session = heir(draft, send.session) or draft.get(SESSION, send.session)
+    name = "" if session is None else session.name
+    current: DeliveryStatus | None = None
+    for one in send.tried:
+        if one.conversation is None or one.delivery is None:
+            continue
+        row = draft.get(DELIVERY, (one.conversation, one.delivery))
+        place = draft.get(CONVERSATION, one.conversation)
+        if row is not None and place is not None:
+            current = status_of(row, place, name)
+    first = send.first
+    return SendStatus(
+        id=public(send.id),
+        session_id=name,
+        to=send.to,
+        via=send.via,
+        state=send.state,
+        created_at=send.created_at,
+        reason=send.reason,
+        person=None if send.person is None else public(send.person),
+        at=send.at,
+        repeat=send.repeat,
+        delivery=current,
+        tried=tuple(told(one) for one in send.tried),
+        first=None
+        if first is None
+        else {"id": public(first.send), "session_id": first.session, "at": first.at},
+        repeated=repeated,
+    )
+
+
+def told(one: Tried) -> Mapping[str, Any]:
+    where = one.channel
+    delivery_id = None
+    if one.conversation is not None and one.delivery is not None:
+        delivery_id = f"{public(one.conversation)}.{public(one.delivery)}"
+    return {
+        "provider": where.provider,
+        "account_id": where.account_id,
+        "address": where.address or where.place,
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "at": one.at,
+        "delivery": delivery_id,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyed:
+    """What a key stands for."""
+
+    session: str
+    scope: str
+    key: str | None
+    asked: Asked
+
+    def known(self, draft: Draft) -> SendStatus | None:
+        """What was sent under it. Raises `IdempotencyConflict` where it was something else."""
+        if self.key is None:
+            return None
+        session = session_named(draft, self.scope, self.session)
+        for number in numbers_of(session):
+            intent = draft.get(INTENT, (number, draft.id_key("key", self.key)))
+            if intent is None:
+                continue
+            if intent.conversation or intent.digest != self._digest(draft):
+                raise IdempotencyConflict(
+                    "this key was used for other words or another recipient; take a new key.",
+                    key=self.key,
+                )
+            send = draft.get(SEND, intent.delivery)
+            return None if send is None else shown(draft, send, repeated=True)
+        return None
+
+    def keep(self, draft: Draft, send: Send, now: datetime) -> None:
+        """Write down what it stands for."""
+        if self.key is None:
+            return
+        intent = Intent(
+            digest=self._digest(draft), conversation=0, delivery=send.id, created_at=now
+        )
+        draft.put(INTENT, (send.session, draft.id_key("key", self.key)), intent)
+
+    def _digest(self, draft: Draft) -> bytes:
+        return draft.id_key("send", self.asked.digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadKnown(Story[SendStatus | None]):
+    """What a key stands for already."""
+
+    keyed: Keyed
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus | None]:
+        """None where it is new."""
+        return Changes(), self.keyed.known(Draft(loaded))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteScheduled(Story[SendStatus]):
+    """Keep a send until its time."""
+
+    keyed: Keyed
+    send: Send
+    caller: Caller
+
+    @property
+    def repeatable(self) -> bool:
+        """Only with a key."""
+        return self.keyed.key is not None
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
+        """Raises `IdempotencyConflict`, and `InvalidInput` for a time that is too far away."""
+        draft = Draft(loaded)
+        if (known := self.keyed.known(draft)) is not None:
+            return draft.changes, known
+        at = self.send.at
+        if at is None and self.send.repeat is not None:
+            at = next_of(self.send.repeat, now)
+        assert at is not None
+        if at - now > LONGEST_WAIT:
+            raise InvalidInput("a send is scheduled for within a year.", field="at")
+        send = replace(self.send, id=draft.fresh(), created_at=now, at=at, due_at=max(at, now))
+        draft.put(SEND, send.id, send)
+        self.keyed.keep(draft, send, now)
+        audit(
+            draft,
+            send.scope_id,
+            named(self.caller),
+            "send.scheduled",
+            now,
+            subject=public(send.id),
+            to=send.to,
+            at=at.isoformat(),
+        )
+        return draft.changes, shown(draft, send)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSend(Story[SendStatus]):
+    """One channel of a send, all or nothing (see `core.sending`)."""
+
+    send: Send
+    channel: Channel
+    left: tuple[Channel, ...]
+    ref: ConversationRef
+    caller: Caller
+    keyed: Keyed | None = None
+    copies: Mapping[str, Attachment] = field(default_factory=dict)
+    limits: Limits = LIMITS
+    pace: Pace = PACE
+
+    @property
+    def repeatable(self) -> bool:
+        """With a key, or where the send's row tells that the step was taken."""
+        return self.keyed is None or self.keyed.key is not None
+
+    def needs(self) -> Needs:
+        """The conversation, locked."""
+        return Needs(take=(self.ref.text,))
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
+        """Raises what `write_first` does."""
+        draft = Draft(loaded)
+        send = self.send
+        if self.keyed is not None and (known := self.keyed.known(draft)) is not None:
+            return draft.changes, known
+        if send.id:
+            row = draft.get(SEND, send.id)
+            if row is None or row.step != send.step:
+                return draft.changes, shown(draft, row or send)
+            send = replace(row, tried=send.tried)
+        else:
+            send = replace(send, id=draft.fresh(), created_at=now)
+        session = heir(draft, send.session)
+        if session is None:
+            raise NotFound("the session was retired.")
+        origin = None
+        if send.about is not None:
+            origin, _ = origin_of(
+                draft, nowhere(self.ref, now), None, send.words, self.caller, session, now
+            )
+        written = write_first(
+            draft,
+            session,
+            replace(send, left=self.left),
+            self.channel,
+            self.ref,
+            now,
+            by=named(self.caller),
+            origin=origin,
+            limits=self.limits,
+            pace=self.pace,
+            clusters=clusters,
+            copies=self.copies,
+        )
+        if self.keyed is not None:
+            self.keyed.keep(draft, written.send, now)
+        return draft.changes, shown(draft, written.send)
+
+
+def nowhere(ref: ConversationRef, now: datetime) -> Conversation:
+    """A send answers nothing, so its conversation is not looked into."""
+    return Conversation(0, ref, ref.kind or Kind.DM, About(created_at=now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteEnd(Story[None]):
+    """A send that nothing could carry, or that somebody took back."""
+
+    send: int
+    step: int
+    state: SendState
+    reason: str
+    tried: tuple[Tried, ...]
+    by: str = BY_SYSTEM
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
+        """Nothing where somebody else took the step."""
+        draft = Draft(loaded)
+        row = draft.get(SEND, self.send)
+        if row is None or row.step != self.step:
+            return draft.changes, None
+        ended = replace(
+            row,
+            state=self.state,
+            reason=self.reason,
+            tried=self.tried,
+            left=(),
+            due_at=None,
+            step=row.step + 1,
+        )
+        draft.put(SEND, row.id, ended)
+        audit(
+            draft,
+            row.scope_id,
+            self.by,
+            f"send.{self.state.value}",
+            now,
+            subject=public(row.id),
+            reason=self.reason,
+        )
+        return draft.changes, None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRefusal(Story[None]):
+    """A send that was refused, for the audit: nothing else of it is kept."""
+
+    scope: str
+    by: str
+    session: str
+    to: str
+    code: str
+    reason: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
+        """One entry."""
+        draft = Draft(loaded)
+        audit(
+            draft,
+            self.scope,
+            self.by,
+            "send.refused",
+            now,
+            subject=f"session {self.session}",
+            to=self.to,
+            code=self.code,
+            reason=self.reason,
+        )
+        return draft.changes, None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
+    """The sends worth a look; those of every day are begun for this day and set for the next."""
+
+    limit: int = LOOK
+
+    def decide(
+        self, loaded: Loaded, now: datetime
+    ) -> tuple[Changes, tuple[list[tuple[Send, str]], float | None]]:
+        """Answers them with their sessions' names, and after how many seconds there are others."""
+        draft = Draft(loaded)
+        here = (now - EPOCH) // MICROSECOND
+        rows = loaded.page(Page(SENDS_DUE, (-1, -1, self.limit)))
+        found: list[tuple[Send, str]] = []
+        for number, at in rows:
+            if at > here:
+                return draft.changes, (found, (at - here) / 1_000_000)
+            send = draft.get(SEND, number)
+            if send is None:
+                continue
+            if send.repeat is not None and send.origin_of is None:
+                send = self._today(draft, send, now)
+            session = heir(draft, send.session)
+            found.append((send, "" if session is None else session.name))
+        return draft.changes, (found, None if len(rows) < self.limit else 0.0)
+
+    def _today(self, draft: Draft, send: Send, now: datetime) -> Send:
+        assert send.repeat is not None
+        due = send.at or now
+        child = replace(
+            send,
+            id=draft.fresh(),
+            created_at=now,
+            repeat=None,
+            origin_of=send.id,
+            expires_at=None,
+            step=0,
+        )
+        draft.put(SEND, child.id, child)
+        following = next_of(send.repeat, max(now, due))
+        draft.put(SEND, send.id, replace(send, at=following, due_at=following, step=send.step + 1))
+        return child
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postpone(Story[None]):
+    """Look at a send again later: what it needs cannot be asked for at the moment."""
+
+    send: int
+    step: int
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
+        """Nothing where somebody else took the step."""
+        draft = Draft(loaded)
+        row = draft.get(SEND, self.send)
+        if row is not None and row.step == self.step:
+            draft.put(SEND, row.id, replace(row, due_at=now + AGAIN))
+        return draft.changes, None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSends(Story[list[SendStatus]]):
+    """A page of sends, newest first; or one."""
+
+    scope: str
+    caller: Caller
+    session: str | None = None
+    number: int | None = None
+    before: str | None = None
+    limit: int = 100
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, list[SendStatus]]:
+        """A session sees its own only. Raises `NotFound`."""
+        draft = Draft(loaded)
+        own: tuple[int, ...] | None = None
+        if self.session is not None:
+            own = numbers_of(session_named(draft, self.scope, self.session))
+        if self.number is not None:
+            send = draft.get(SEND, self.number)
+            known = send is not None and send.scope_id == self.scope
+            if send is None or not known or (own is not None and send.session not in own):
+                raise NotFound("there is no such send.")
+            return draft.changes, [shown(draft, send)]
+        place = (LATEST, LATEST)
+        if self.before is not None:
+            number = number_of(self.before)
+            row = None if number is None else draft.get(SEND, number)
+            if row is None:
+                raise NotFound("there is no such send.", before=self.before)
+            place = ((row.created_at - EPOCH) // MICROSECOND, row.id)
+        if own is None:
+            rows = draft.page(Page(SENDS_OF_SCOPE, (self.scope, *place, self.limit)))
+        else:
+            rows = []
+            for one in own:
+                rows += draft.page(Page(SENDS_OF_SESSION, (one, *place, self.limit)))
+            rows.sort(key=lambda it: (it.created_at, it.id), reverse=True)
+        return draft.changes, [shown(draft, one) for one in rows[: self.limit]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAccount(Story[Account | None]):
+    """The account of a channel, opened."""
+
+    scope: str
+    provider: str
+    account_id: str
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Account | None]:
+        """None where nobody speaks for it."""
+        row = loaded.get(ADAPTER, (self.scope, self.provider, self.account_id))
+        return Changes(), None if row is None else account_of(loaded, row)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNow(Story[datetime]):
+    """The store's clock."""
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, datetime]:
+        """What time it is."""
+        return Changes(), now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSend(Story[Send]):
+    """A send's row."""
+
+    number: int
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, Send]:
+        """Raises `NotFound`."""
+        row = loaded.get(SEND, self.number)
+        if row is None:
+            raise NotFound("there is no such send.")
+        return Changes(), row

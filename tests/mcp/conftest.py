@@ -14,8 +14,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
-from tests.http.conftest import LOBBY, PROGRAM, Served, message
+from tests.http.conftest import LOBBY, PROGRAM, Served, Site, message
 from tests.http.conftest import served as served
+from tests.http.conftest import site as site
 from threadline.entrypoints.mcp.speech import ERROR
 
 FULL = ("read", "publish", "send")
@@ -24,7 +25,7 @@ Way = Callable[..., AbstractAsyncContextManager[Client]]
 
 @asynccontextmanager
 async def over_http(
-    served: Served, token: str, *, mode: str = "auto", **headers: str
+    served: Served | Site, token: str, *, mode: str = "auto", **headers: str
 ) -> AsyncIterator[Client]:
     """The official client at `/mcp`."""
     own = {"Authorization": f"Bearer {token}", **headers}

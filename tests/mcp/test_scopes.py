@@ -12,6 +12,7 @@ from mcp.client import Client
 
 from tests.http.conftest import problem
 from tests.mcp.conftest import Town, Way, over_http, refused, used
+from threadline.core.ids import public
 from threadline.entrypoints.mcp.tools import TOOLS
 
 SCOPES = ("read", "publish", "send", "push")
@@ -23,6 +24,7 @@ NEEDS = {
     "ack": "read",
     "get_context": "read",
     "reply": "publish",
+    "send_message": "send",
 }
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 SPOKEN = {"Accept": "application/json, text/event-stream"}
@@ -38,6 +40,7 @@ def arguments(town: Town, conversation: str) -> dict[str, dict[str, Any]]:
         "ack": {**place, "sequence": 1, "key": "k"},
         "get_context": place,
         "reply": {**place, "text": "hello", "key": "k"},
+        "send_message": {"to": conversation, "text": "hello", "key": "s"},
     }
 
 
@@ -59,7 +62,10 @@ async def test_a_token_has_the_tools_of_its_scopes_and_no_other(town: Town) -> N
                 known = {tool for tool, scope in NEEDS.items() if scope in scopes}
                 assert await listed(agent) == known
                 for tool, given in ways.items():
-                    if tool in known:
+                    if tool == "send_message" and tool in known:
+                        # The scope is one thing; which accounts were granted is another.
+                        assert (await refused(agent, tool, **given))["code"] == "unauthorized"
+                    elif tool in known:
                         await used(agent, tool, **given)
                     else:
                         said = await refused(agent, tool, **given)
@@ -91,9 +97,11 @@ async def test_what_is_not_its_own_is_not_there(town: Town, way: Way) -> None:
             if tool == "list_conversations":
                 continue
             foreign = await refused(agent, tool, **arguments(town, town.cellar)[tool])
-            missing = await refused(agent, tool, **arguments(town, "nowhere")[tool])
+            missing = await refused(agent, tool, **arguments(town, public(999))[tool])
             assert foreign == missing, tool
-            assert foreign["code"] == "not_found", tool
+            # Where to write first is decided by what was granted, before anything is looked up.
+            code = "unauthorized" if tool == "send_message" else "not_found"
+            assert foreign["code"] == code, tool
         known = (await used(agent, "list_conversations"))["conversations"]
 
     assert [one["conversation"] for one in known] == [town.lobby]
@@ -121,7 +129,8 @@ async def test_a_token_of_one_conversation_knows_no_other(town: Town, way: Way) 
 
     assert [one["conversation"] for one in known] == [town.lobby]
     assert [one["text"] for one in heard] == ["here"]
-    assert {one["code"] for one in said} == {"not_found"}
+    assert [one["code"] for one in said[:-1]] == ["not_found"] * 5
+    assert said[-1]["code"] == "scope_missing"
     assert town.said(town.cellar) == ["there"]
 
 
@@ -199,6 +208,9 @@ async def test_no_tool_takes_a_path_or_an_address_and_each_change_has_a_key(town
         "seconds",
         "sequence",
         "text",
+        "to",
+        "via",
+        "at",
     }
     for one in tools:
         assert one.annotations is not None

@@ -19,6 +19,7 @@ from threadline.core.ids import public
 from threadline.core.inert import inert_name, inert_text, shortened
 from threadline.core.model import Event, SessionCaller, TranscriptRecord
 from threadline.core.rules.folding import Message
+from threadline.core.sends import SendState
 from threadline.entrypoints.inbox import Inbox
 from threadline.entrypoints.mcp import envelope, shapes
 from threadline.flows.conversations import TranscriptPage
@@ -43,6 +44,9 @@ OUTCOME = {
     "failed": "It was NOT said: the platform refused it",
     "expired": "It was NOT said: it could not be delivered in time",
     "cancelled": "It was NOT said: it was taken back",
+    "scheduled": "It is written down for its time",
+    "open": "It is written down and goes out by itself; do not say it again",
+    "suppressed": "It was NOT said again: the same was said before",
 }
 
 Tell = Callable[[float, float], Awaitable[None]]
@@ -278,12 +282,38 @@ class Desk:
             sequence=sent.sequence,
             repeated=repeated,
         )
-        text = OUTCOME[data.state]
-        if data.sequence is not None:
-            text += f" as record {data.sequence} of {data.conversation}"
-        if repeated:
-            text += "; under this key before, and not again now"
-        return Answer(f"{text}.", data)
+        return Answer(_became(data), data)
+
+    async def send_message(self, asked: shapes.SendMessage) -> Answer:
+        """Write first: to a person, an address or a place."""
+        sent = await self.line.initiative.send(
+            self.caller.session,
+            asked.to,
+            asked.text,
+            via=asked.via,
+            key=asked.key,
+            at=asked.at,
+            caller=self.caller,
+        )
+        repeated = sent.repeated
+        if sent.state is SendState.OPEN:
+            sent = await self.line.initiative.settled(
+                sent, patience=SETTLING_SECONDS, caller=self.caller
+            )
+        delivery = sent.delivery
+        data = shapes.Sent(
+            send=sent.id,
+            state=sent.state.value,
+            delivery=None if delivery is None else delivery.id,
+            conversation=None if delivery is None else delivery.conversation,
+            sequence=None if delivery is None else delivery.sequence,
+            tried=[
+                shapes.Tried(provider=one["provider"], outcome=one["outcome"]) for one in sent.tried
+            ],
+            at=None if sent.at is None else sent.at.isoformat(),
+            repeated=repeated,
+        )
+        return Answer(_became(data), data)
 
     # --- records ----------------------------------------------------------------------------
 
@@ -308,6 +338,16 @@ class Desk:
     def _records(self, entries: Sequence[_Entry]) -> list[shapes.Record]:
         mine = self._mine(entries)
         return [_shown(one, mine) for one in entries]
+
+
+def _became(data: shapes.Said | shapes.Sent) -> str:
+    """What became of words, in words."""
+    text = OUTCOME[data.state]
+    if data.sequence is not None:
+        text += f" as record {data.sequence} of {data.conversation}"
+    if data.repeated:
+        text += "; under this key before, and not again now"
+    return f"{text}."
 
 
 def _entry(handed: Handed) -> _Entry:

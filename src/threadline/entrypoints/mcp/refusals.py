@@ -12,7 +12,7 @@ from typing import Any
 from threadline.core.errors import InvalidInput, ThreadlineError, Unauthorized
 
 # Facts whose words are ours.
-OURS = frozenset({"scope", "field", "limit", "delivery"})
+OURS = frozenset({"scope", "field", "limit", "frees_at", "delivery"})
 KNOWN_ID = "Take a conversation's id from list_conversations or wait_for_messages."
 ADVICE: dict[str, str] = {
     "arguments_wrong": "Change the arguments as the tool's input schema says.",
@@ -29,6 +29,13 @@ ADVICE: dict[str, str] = {
     "binding_mismatch": "Read on and decide anew.",
     "no_adapter": "Nobody can say anything there now; ask whoever runs the server.",
     "too_large": "Say it in fewer words.",
+    "consent_required": "Do not write to them. Only they, or a human who runs the server, may "
+    "allow it.",
+    "limit_reached": "Send nothing more there until the time that the facts name.",
+    "reply_route_conflict": "Another session answers there; leave it to that one.",
+    "no_address": "Choose another recipient or another `via`.",
+    "window_closed": "Wait until this person writes again.",
+    "not_sent": "No channel takes it now; ask whoever runs the server.",
     "limited": "Wait and ask again.",
 }
 AGAIN = "Ask again in a moment, with the same key; nothing is done twice."

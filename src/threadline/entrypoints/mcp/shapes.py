@@ -7,6 +7,7 @@ can end, and here it is made inert, since some clients show a model nothing but 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -220,6 +221,59 @@ class Said(Given):
     state: str
     failure: str | None
     sequence: int | None
+    repeated: bool
+
+
+class SendMessage(Asked):
+    """What to say, and to whom."""
+
+    to: Annotated[
+        str,
+        Meta(
+            description="`person:ID`, an address such as `telegram:4711` or `email:ann@example.org`"
+            ", or a conversation's id or address.",
+            min_length=1,
+            max_length=500,
+        ),
+    ]
+    text: Words
+    key: Key
+    via: Annotated[
+        str,
+        Meta(
+            description="Through which platform, such as `telegram`, or `PROVIDER/ACCOUNT`; `auto` "
+            "chooses among the accounts you were granted.",
+            min_length=1,
+            max_length=250,
+        ),
+    ] = "auto"
+    at: Annotated[
+        Annotated[datetime, Meta(tz=True)] | None,
+        Meta(description="Not before this time, with its zone; left out, now."),
+    ] = None
+
+
+class Tried(Given):
+    """What became of one channel: `outcome` is a state, or the code of a refusal."""
+
+    provider: str
+    outcome: str
+
+
+class Sent(Given):
+    """What became of it. `state` is `delivered`; `scheduled` or `open`, which goes on by itself;
+    `uncertain`, which is found out; `failed`, `expired` or `cancelled`, which was not said; or
+    `suppressed`: it was said before, by whoever. `delivery`, `conversation` and `sequence` say
+    where it stands, null while it is nowhere. `repeated`: this key was used before, and nothing was
+    said again."""
+
+    send: str
+    state: str
+    delivery: str | None
+    conversation: str | None
+    sequence: int | None
+    tried: list[Tried]
+    at: str | None
     repeated: bool
 
 

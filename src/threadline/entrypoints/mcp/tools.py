@@ -107,6 +107,17 @@ TOOLS: tuple[Tool, ...] = (
         work=Desk.reply,
         changes=True,
     ),
+    Tool(
+        name="send_message",
+        title="Send a message",
+        about="Write first, on your own: to a person, an address, or a place. It needs an account "
+        "that was granted to you and a person who may be written to. To answer somebody use reply.",
+        scope="send",
+        asks=shapes.SendMessage,
+        gives=shapes.Sent,
+        work=Desk.send_message,
+        changes=True,
+    ),
 )
 NAMED: Mapping[str, Tool] = {one.name: one for one in TOOLS}
 

@@ -83,7 +83,7 @@ cases: $(READY) $(HOMESERVER) ## Which test answers which reported failure
 	$(PY) scripts/cases.py
 
 lock: $(READY) ## Compile the locks anew from pyproject.toml and requirements-synapse.in
-	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra tokens --extra discord --extra simulators --extra dev \
+	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra postgres --extra fast --extra tokens --extra mcp --extra discord --extra simulators --extra dev \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
 	  --output-file requirements.lock pyproject.toml
 	$(PY) -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras \

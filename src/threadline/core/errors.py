@@ -203,6 +203,12 @@ class TokensUnavailable(ThreadlineError):
     status = 501
 
 
+class McpUnavailable(ThreadlineError):
+    """The Model Context Protocol is not spoken here."""
+
+    status = 501
+
+
 class AlreadyDone(ThreadlineError):
     """This was done under the same key already, and its answer is not given twice."""
 

@@ -198,7 +198,7 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
     # A client library names its URLs at this level, and some of them carry a token.
-    for name in ("httpx", "httpcore", "slack_sdk", "telegram", "urllib3"):
+    for name in ("httpx", "httpcore", "httpx2", "mcp", "slack_sdk", "telegram", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "litestar"):
         logger = logging.getLogger(name)

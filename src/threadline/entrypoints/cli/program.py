@@ -12,6 +12,7 @@ from threadline.entrypoints.cli import (
     appending,
     attaching,
     auditing,
+    bridging,
     care,
     connecting,
     filing,
@@ -89,6 +90,7 @@ _add(
     tell=saying.tell,
     deliveries=saying.deliveries,
     attach=attaching.attach,
+    mcp=bridging.mcp,
     why=saying.why,
 )
 _add("Write first", send=sending.send)

@@ -38,6 +38,7 @@ from threadline.entrypoints.http import (
     initiative,
     links,
     login,
+    mcp,
     me,
     members,
     origins,
@@ -86,6 +87,7 @@ MODULES: tuple[Any, ...] = (
     webhooks,
     push,
     attachments,
+    mcp,
     page,
 )
 

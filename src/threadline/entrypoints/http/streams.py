@@ -28,13 +28,13 @@ from threadline.entrypoints.http.auth import (
     doorman_of,
 )
 from threadline.entrypoints.http.conversations import Answer, Id
+from threadline.entrypoints.inbox import Inbox
 from threadline.entrypoints.shapes import handed_of, plain, record_of
 from threadline.flows.replay import CaughtUp, Gap, Handed
 from threadline.flows.watching import Reset
 
 HEARTBEAT_SECONDS = 15.0
 MAX_WAIT = 60.0
-GATHER_SECONDS = 0.02
 HEARTBEAT = b": still here\n\n"
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -255,12 +255,12 @@ async def inbox(
     if not 0 <= wait <= MAX_WAIT:
         raise InvalidInput(f"wait is 0 to {MAX_WAIT:.0f} seconds.", field="wait")
     size = min(limit if limit is not None and limit > 0 else 100, 500)
-    found = _Inbox(size)
+    found = Inbox(size)
     await found.fill(line.replay.follow(session, once=True, caller=caller))
     if not found.records and wait:
         stopping: asyncio.Event = request.app.state.stopping
         live = line.replay.follow(session, caller=caller)
-        await found.wait(live, wait, stopping)
+        await found.wait(live, wait, [stopping])
     for one in found.records:
         handed(request, "inbox", one.conversation, one.record.sequence)
     return {
@@ -268,59 +268,6 @@ async def inbox(
         "gaps": [plain(one) for one in found.gaps],
         "more": found.full,
     }
-
-
-class _Inbox:
-    """Records for one answer."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self.records: list[Handed] = []
-        self.gaps: list[Gap] = []
-
-    @property
-    def full(self) -> bool:
-        """Whether there may be more."""
-        return len(self.records) >= self._size
-
-    def _take(self, item: Handed | CaughtUp | Gap) -> None:
-        if isinstance(item, Handed):
-            self.records.append(item)
-        elif isinstance(item, Gap):
-            self.gaps.append(item)
-
-    async def fill(self, source: AsyncIterator[Handed | CaughtUp | Gap]) -> None:
-        """Take until the source ends or the answer is full."""
-        async with contextlib.aclosing(source) as items:  # type: ignore[type-var]
-            async for item in items:
-                self._take(item)
-                if self.full:
-                    return
-
-    async def wait(
-        self, source: AsyncIterator[Handed | CaughtUp | Gap], seconds: float, stop: asyncio.Event
-    ) -> None:
-        """Take the first that comes, and what comes with it."""
-        until = asyncio.get_running_loop().time() + seconds
-        stopped = asyncio.create_task(stop.wait())
-        coming: asyncio.Task[Any] = asyncio.ensure_future(anext(source))
-        try:
-            while not self.full:
-                left = until - asyncio.get_running_loop().time()
-                if self.records:
-                    left = min(left, GATHER_SECONDS)
-                done, _ = await asyncio.wait(
-                    {coming, stopped}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
-                )
-                if coming not in done:
-                    return
-                self._take(coming.result())
-                coming = asyncio.ensure_future(anext(source))
-        finally:
-            for task in (coming, stopped):
-                task.cancel()
-            await asyncio.gather(coming, stopped, return_exceptions=True)
-            await _closed(source)
 
 
 ROUTES = [stream, watch, inbox]

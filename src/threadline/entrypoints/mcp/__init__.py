@@ -1,0 +1,1 @@
+"""How agents come in by the Model Context Protocol: the tools, and who may use which."""

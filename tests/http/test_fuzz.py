@@ -59,6 +59,13 @@ class World:
         boss.post(f"/v1/conversations/{room}/transcript", json=message("hello", message_id="m1"))
         words = {"session_id": "coder", "text": "hello"}
         said = boss.post(f"/v1/conversations/{room}/messages", json=words).json()
+        boss.put("/v1/sessions/coder/accounts/web/office")
+        boss.put("/v1/consent", json={"conversation": room, "state": "on"})
+        ann = {"name": "Ann", "contacts": ["telegram:4711"]}
+        people = [
+            boss.post("/v1/people", json=ann | one).json()["id"] for one in ({}, {"contacts": []})
+        ]
+        first = boss.post("/v1/send", json=words | {"to": room}).json()["id"]
         adapter = {"kind": "adapter", "provider": "web", "account_id": "office"}
         own = {"kind": "session", "session_id": "coder", "scopes": ["read", "publish", "send"]}
         self.tokens = [served.token] * 4 + [
@@ -74,7 +81,13 @@ class World:
             "delivery": [said["id"]],
             "provider": ["web"],
             "account": ["office"],
-            "to": [{"session_id": "other"}],
+            "to": [{"session_id": "other"}, room, "session:other", f"person:{people[0]}"],
+            "send_id": [first],
+            "person": people,
+            "other": people,
+            "by": ["telegram:4711"],
+            "contact": ["telegram:4711"],
+            "repeat": [{"at": "08:30", "zone": "UTC"}],
             "kind": ["room", "controller"],
             "sequence": [0, 1, 2],
             "action": ["begin", "complete", "fail"],

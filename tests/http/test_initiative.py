@@ -373,8 +373,8 @@ async def test_a_code_is_shown_once(boss: httpx.AsyncClient) -> None:
     problem(again, 409, "already_done")
     assert code.code not in again.text
     assert code.code.replace("-", "") not in (await boss.get("/v1/audit")).text
-    assert (await boss.post(path)).status_code == 200
-    problem(await boss.post(f"/v1/people/{public(7)}/code"), 404, "not_found")
+    assert (await boss.post(path, json={})).status_code == 200
+    problem(await boss.post(f"/v1/people/{public(7)}/code", json={}), 404, "not_found")
 
 
 async def test_only_a_human_makes_a_humans_token(

@@ -163,11 +163,10 @@ class CodeBody(Body):
     responses=answers.shown(replies.Code),
 )
 async def code(
-    person: FromPath[str], line: Line, caller: Asker, data: JSONBody[CodeBody | None] = None
+    person: FromPath[str], data: JSONBody[CodeBody], line: Line, caller: Asker
 ) -> Answer:
     """A code for a person to say in a channel of theirs, which is verified by that. Shown once."""
-    provider = "" if data is None else data.provider
-    return dict(plain(await line.people.code(person, provider=provider, caller=caller)))
+    return dict(plain(await line.people.code(person, provider=data.provider, caller=caller)))
 
 
 class ConsentBody(Body):

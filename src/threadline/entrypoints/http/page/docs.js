@@ -6,7 +6,8 @@ import { h, show, theme, writing } from "./dom.js";
 const METHODS = ["get", "post", "put", "patch", "delete"];
 const GROUPS = [
   ["/v1/conversations", "Conversations"], ["/v1/sessions", "Sessions"], ["/v1/inbound", "Inbound"],
-  ["/v1/deliveries", "Saying"], ["/v1/send", "Saying"], ["/v1/search", "Search"], ["/v1/routes", "Conversations"],
+  ["/v1/deliveries", "Saying"], ["/v1/send", "Saying"], ["/v1/people", "People"], ["/v1/consent", "People"],
+  ["/v1/limits", "People"], ["/v1/audit", "Audit"], ["/v1/search", "Search"], ["/v1/routes", "Conversations"],
   ["/v1/tokens", "Tokens"], ["/v1/links", "Guests"], ["/chat", "Guests"], ["/login", "Login"],
   ["/v1/webhooks", "Inbound"],
 ];

@@ -13,6 +13,7 @@ from tests.http.conftest import Served, message
 from threadline.entrypoints.cli.program import app
 
 LOBBY = "web/office/lobby"
+NEWS = "web/office/news"
 # What serves, and what has a store of its own.
 # They serve, wait for what is said, look at no store, or need a platform and are proven with one.
 APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "save", "simulate"}
@@ -46,7 +47,7 @@ def beside(served: Served) -> dict[str, list[str]]:
     spare = served.command("token", "create", "--kind", "session", "--session", "x", "--json")
     assert spare.returncode == 0, spare.stderr
     later = served.command(
-        *["send", "coder", LOBBY, "Good morning", "--daily", "08:30", "--zone", "UTC", "--json"]
+        *["send", "coder", NEWS, "Good morning", "--daily", "08:30", "--zone", "UTC", "--json"]
     )
     assert later.returncode == 0, later.stderr
     return {
@@ -66,14 +67,14 @@ def beside(served: Served) -> dict[str, list[str]]:
         "bind": [LOBBY, "coder"],
         "publish": [LOBBY, "done", "--as", "coder"],
         "tell": ["other", "look", "--as", "coder"],
-        "send": ["coder", LOBBY, "The build is red", "--wait"],
+        "send": ["coder", NEWS, "The build is red", "--wait"],
         "sends": [],
         "sends cancel": [json.loads(later.stdout)["id"]],
         "grant": ["other", "web/office"],
         "grants": ["other"],
-        "consent on": ["--room", LOBBY],
-        "consent show": ["--room", LOBBY],
-        "consent off": ["--room", LOBBY, "--about", "session:other"],
+        "consent on": ["--room", NEWS],
+        "consent show": ["--room", NEWS],
+        "consent off": ["--room", NEWS, "--about", "session:other"],
         "person add": ["Ann", "--contact", "email:ann@example.org", "--contact", "alias:ann"],
         "person show": ["email:ann@example.org"],
         "person list": [],
@@ -108,7 +109,8 @@ def prepare(served: Served) -> None:
         boss.put(f"/v1/conversations/{made}/group", json={})
         boss.put(f"/v1/conversations/{made}/members/other", json={})
         boss.post(f"/v1/conversations/{made}/transcript", json=message("hello"))
-    for words in (["grant", "coder", "web/office"], ["consent", "on", "--room", LOBBY]):
+        boss.post("/v1/conversations", json=place | {"conversation_id": "news", "kind": "room"})
+    for words in (["grant", "coder", "web/office"], ["consent", "on", "--room", NEWS]):
         assert served.command(*words).returncode == 0
 
 

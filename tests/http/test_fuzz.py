@@ -62,9 +62,8 @@ class World:
         boss.put("/v1/sessions/coder/accounts/web/office")
         boss.put("/v1/consent", json={"conversation": room, "state": "on"})
         ann = {"name": "Ann", "contacts": ["telegram:4711"]}
-        people = [
-            boss.post("/v1/people", json=ann | one).json()["id"] for one in ({}, {"contacts": []})
-        ]
+        nameless: list[dict[str, Any]] = [{}, {"contacts": []}]
+        people = [boss.post("/v1/people", json=ann | one).json()["id"] for one in nameless]
         first = boss.post("/v1/send", json=words | {"to": room}).json()["id"]
         adapter = {"kind": "adapter", "provider": "web", "account_id": "office"}
         own = {"kind": "session", "session_id": "coder", "scopes": ["read", "publish", "send"]}

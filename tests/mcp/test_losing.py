@@ -208,7 +208,9 @@ async def test_who_waits_long_is_told_that_we_are_still_there(town: Town, way: W
     heard: list[tuple[float, float | None]] = []
     told = asyncio.Event()
 
-    async def progress(done: float, whole: float | None, _: str | None) -> None:
+    async def progress(
+        done: float, whole: float | None = None, _: str | None = None
+    ) -> None:
         heard.append((done, whole))
         told.set()
 

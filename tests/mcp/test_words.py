@@ -123,7 +123,8 @@ async def test_a_long_thread_is_read_to_its_ends_on_both_stores(site: Site) -> N
     forth: list[int] = []
 
     async with over_http(site, made.token or "") as agent:
-        before, after = None, 0
+        before: int | None = None
+        after: int | None = 0
         while True:
             page = await used(agent, "read_thread", conversation=place, before=before)
             back = [one["sequence"] for one in page["records"]] + back

@@ -123,6 +123,13 @@ async def test_the_position_moves_by_acknowledgement_and_by_nothing_else(
 
 
 GIVEN: dict[str, Any] = {
+    "send_id": "nothing",
+    "who": "nobody",
+    "contact": "telegram:4711",
+    "other": "somebody",
+    "keep": "nobody",
+    "person": "nobody",
+    "state": "off",
     "session": "stranger",
     "sequence": 1,
     "token": "token",
@@ -196,6 +203,8 @@ ITS_OWN = {
     "attaching.attach",
     "attaching.detach",
     "attaching.show",
+    "consents.granted",
+    "initiative.list",
     "members.conversations_of",
     "search.find",
     "sessions.show",

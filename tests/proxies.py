@@ -41,6 +41,11 @@ class Proxy:
             answer.close()
             return
         far, ask = await asyncio.open_connection("127.0.0.1", self._target)
+        if self._away:
+            # It left while this client was being joined.
+            answer.close()
+            ask.close()
+            return
         cut = asyncio.Event()
         both = {answer, ask}
         self._writers |= both

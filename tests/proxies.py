@@ -37,12 +37,9 @@ class Proxy:
 
     async def serve(self, near: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
         """Join one client with the server."""
-        if self._away:
-            answer.close()
-            return
         far, ask = await asyncio.open_connection("127.0.0.1", self._target)
         if self._away:
-            # It left while this client was being joined.
+            # Asked only here: it may leave while this client is being joined.
             answer.close()
             ask.close()
             return

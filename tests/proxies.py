@@ -37,10 +37,12 @@ class Proxy:
 
     async def serve(self, near: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
         """Join one client with the server."""
-        if self._away:
-            answer.close()
-            return
         far, ask = await asyncio.open_connection("127.0.0.1", self._target)
+        if self._away:
+            # Asked only here: it may leave while this client is being joined.
+            answer.close()
+            ask.close()
+            return
         cut = asyncio.Event()
         both = {answer, ask}
         self._writers |= both

@@ -61,9 +61,10 @@ class World:
         said = boss.post(f"/v1/conversations/{room}/messages", json=words).json()
         boss.put("/v1/sessions/coder/accounts/web/office")
         boss.put("/v1/consent", json={"conversation": room, "state": "on"})
-        ann = {"name": "Ann", "contacts": ["telegram:4711"]}
-        nameless: list[dict[str, Any]] = [{}, {"contacts": []}]
-        people = [boss.post("/v1/people", json=ann | one).json()["id"] for one in nameless]
+        people = [
+            boss.post("/v1/people", json={"name": "Ann", "contacts": contacts}).json()["id"]
+            for contacts in (["telegram:4711"], [])
+        ]
         first = boss.post("/v1/send", json=words | {"to": room}).json()["id"]
         adapter = {"kind": "adapter", "provider": "web", "account_id": "office"}
         own = {"kind": "session", "session_id": "coder", "scopes": ["read", "publish", "send"]}

@@ -9,7 +9,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.http.conftest import Site, message, problem
+from tests.http.conftest import LOBBY as ROOM
+from tests.http.conftest import Served, Site, message, problem
 from threadline.core.ids import public
 from threadline.core.model import Controller
 from threadline.entrypoints.http import answers, replies
@@ -395,3 +396,37 @@ async def test_only_a_human_makes_a_humans_token(
     assert token.token is not None
     assert (await site.client(token.token).get("/v1/me")).json()["human"] is True
     assert (await boss.get("/v1/me")).json()["human"] is False
+
+
+async def test_what_ended_is_forgotten(site: Site, place: Place, clock: StillClock) -> None:
+    """An intent that is old may be said again; nothing of it, and no old code, is kept."""
+    await site.tidied()
+    person = (await place.human.post("/v1/people", json={"name": "Ann"})).json()["id"]
+    await place.human.post(f"/v1/people/{person}/code", json={})
+    intent = {"intent": "build 17 is broken", "intent_for": 3600}
+    sent_of(await place.coder.post(SEND, json=WORDS | intent))
+    kept = await site.line.upkeep.round()
+
+    clock.move(hours=1)
+    gone = await site.line.upkeep.round()
+
+    assert (kept.codes, kept.intents) == (0, 0)
+    assert (gone.codes, gone.intents) == (1, 1)
+    again = sent_of(await place.coder.post(SEND, json=WORDS | intent))
+    assert again.state == "delivered"
+
+
+def test_the_administrator_of_a_machine_is_human(served: Served) -> None:
+    """So is whoever the command line says; an ordinary controller is not."""
+    made = [
+        served.command("token", "create", *more, "--all-scopes").stdout.split()[0]
+        for more in ((), ("--human",))
+    ]
+    states = []
+    for token in (None, *made):
+        with served.client(token) as client:
+            room = client.post("/v1/conversations", json=ROOM).json()["id"]
+            body = {"conversation": room, "state": "on"}
+            states.append(client.put("/v1/consent", json=body).status_code)
+
+    assert states == [200, 403, 200]

@@ -11,6 +11,7 @@ from typing import Any
 
 from threadline.adapters.telegram_text import marked
 from threadline.core.model import Actor, Attachment
+from threadline.core.values import person_name
 
 Json = Mapping[str, Any]
 
@@ -162,7 +163,7 @@ def person(given: Json, own: str) -> Actor | None:
         return None
     name = line({"name": f"{words(given, 'first_name')} {words(given, 'last_name')}"}, "name")
     shown = name or line(given, "username") or DELETED
-    return Actor(user, shown, at(given, "is_bot") is True, user == own)
+    return Actor(user, person_name(shown), at(given, "is_bot") is True, user == own)
 
 
 def chat(given: Json, signature: str = "") -> Actor | None:
@@ -170,7 +171,8 @@ def chat(given: Json, signature: str = "") -> Actor | None:
     name = ident(given, "id")
     if not name:
         return None
-    return Actor(name, signature or line(given, "title") or line(given, "username"))
+    shown = signature or line(given, "title") or line(given, "username")
+    return Actor(name, person_name(shown))
 
 
 def text_of(message: Json, username: str) -> str:

@@ -19,6 +19,7 @@ from threadline.core.values import (
     dropping_empty,
     file_name,
     ident,
+    person_name,
     records,
     said,
     since_epoch,
@@ -266,7 +267,7 @@ def called(entry: dict[str, Any]) -> str:
         entry.get("name"),
     ):
         if said(name).strip():
-            return said(name)
+            return person_name(name)
     return ""
 
 

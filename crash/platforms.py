@@ -18,7 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -260,6 +260,9 @@ class Trial:
             await asyncio.Event().wait()
 
         target = chance.choice(self.places)
+        if step == UNANSWERED:
+            # What an earlier death left in doubt holds its lane, and nothing would be said there.
+            self._doubt()
         seen = len(self.there.said(target))
         if step == UNANSWERED:
             self.there.hold(target)
@@ -459,8 +462,12 @@ def run(outcome: Outcome, name: str, *, rounds: int, stride: int = 1) -> None:
             platform = folder / "platform"
             platform.mkdir()
             there = scene(name, platform, speed=SPEED if _is_sent(SCENES[name]) else 1.0)
-            trial = Trial(there, name, folder, _free_port())
-            with there, closing(trial):
+            # The port is kept between two lives, so that no connection is given it meanwhile.
+            with ExitStack() as held:
+                kept = held.enter_context(listening(ServerSettings(port=0)))
+                trial = Trial(there, name, folder, kept.getsockname()[1])
+                held.enter_context(there)
+                held.enter_context(closing(trial))
                 trial.connect()
                 steps = list(steps_of(there))
                 chance.shuffle(steps)
@@ -484,9 +491,3 @@ def run(outcome: Outcome, name: str, *, rounds: int, stride: int = 1) -> None:
         if not outcome.violations
         else f"{reached} of {outcome.states} died at their step"
     )
-
-
-def _free_port() -> int:
-    with listening(ServerSettings(port=0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port

@@ -168,22 +168,25 @@ class Trial:
         """A server in a child that also does this work; it says what it has to say as JSON."""
         self.lives += 1
         near, far = os.pipe()
+        leash, hand = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child:
             os.close(far)
-            self.now = Life(child, near)
+            os.close(leash)
+            self.now = Life(child, near, hand)
             return self.now
         code = 70
         try:
             os.close(near)
+            os.close(hand)
             os.dup2(2, 1)  # What the server logs is no result.
 
             def tell(what: Any) -> None:
                 os.write(far, json.dumps(what).encode() + b"\n")
 
-            asyncio.run(self._serve(lambda line: work(line, tell), death))
+            asyncio.run(self._serve(lambda line: work(line, tell), death, leash))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -191,8 +194,10 @@ class Trial:
             os._exit(code)
 
     async def _serve(
-        self, work: Callable[[Threadline], Coroutine[Any, Any, None]], death: Death
+        self, work: Callable[[Threadline], Coroutine[Any, Any, None]], death: Death, leash: int
     ) -> None:
+        # It ends when its parent does, however that ends.
+        asyncio.get_running_loop().add_reader(leash, os._exit, 70)
         url = f"sqlite:{self.folder / 't.db'}"
         settings = ServerSettings(port=self.port)
         # Who asks a platform for what came since a time does not run ahead of it, but at the end.
@@ -394,6 +399,7 @@ class Life:
 
     child: int
     pipe: int
+    hand: int
     over: bool = False
     _rest: bytes = b""
 
@@ -428,6 +434,7 @@ class Life:
 
     def _end(self) -> None:
         os.close(self.pipe)
+        os.close(self.hand)
         self.over = True
 
 

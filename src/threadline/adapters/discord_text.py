@@ -71,7 +71,7 @@ def key_in(given: object) -> str | None:
 def display_name(user: dict[str, Any], member: object = None) -> str:
     """What people see as the name of a user; empty where nothing says it."""
     nick = member.get("nick") if isinstance(member, dict) else None
-    return person_name(said(nick) or said(user.get("global_name")) or said(user.get("username")))
+    return person_name(nick, user.get("global_name"), user.get("username"))
 
 
 def text_of(entry: dict[str, Any], me: str) -> str:

@@ -162,8 +162,8 @@ def person(given: Json, own: str) -> Actor | None:
     if not user:
         return None
     name = line({"name": f"{words(given, 'first_name')} {words(given, 'last_name')}"}, "name")
-    shown = name or line(given, "username") or DELETED
-    return Actor(user, person_name(shown), at(given, "is_bot") is True, user == own)
+    shown = person_name(name, line(given, "username"), DELETED)
+    return Actor(user, shown, at(given, "is_bot") is True, user == own)
 
 
 def chat(given: Json, signature: str = "") -> Actor | None:
@@ -171,8 +171,7 @@ def chat(given: Json, signature: str = "") -> Actor | None:
     name = ident(given, "id")
     if not name:
         return None
-    shown = signature or line(given, "title") or line(given, "username")
-    return Actor(name, person_name(shown))
+    return Actor(name, person_name(signature, line(given, "title"), line(given, "username")))
 
 
 def text_of(message: Json, username: str) -> str:

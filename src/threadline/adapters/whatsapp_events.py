@@ -103,7 +103,7 @@ def _said(
     phone = key(message.get("from")) or key(contact.get("wa_id"))
     user = key(message.get("from_user_id")) or key(contact.get("user_id"))
     profile = thing(contact.get("profile"))
-    name = person_name(word(profile.get("name")) or word(profile.get("username")))
+    name = person_name(profile.get("name"), profile.get("username"))
     direct, same_as = places.person(user, phone)
     actor = Actor(direct.conversation_id, name)
     ref = direct

@@ -39,13 +39,20 @@ def said(value: object) -> str:
     return clean(value) if isinstance(value, str) else ""
 
 
-def person_name(value: object) -> str:
-    """What somebody is called, as it may be stored beside what they said; empty where nothing is.
+def person_name(*given: object) -> str:
+    """What somebody is called, as it may be stored beside what they said: the first of these names
+    that has something to see. Empty where none has.
 
+    >>> person_name(None, "  ", "\x00", " Ada ", "ada")
+    'Ada'
     >>> len(person_name("\N{PARTY POPPER}" * 999).encode()) <= MAX_ID_BYTES
     True
     """
-    return said(value)[:MAX_NAME]
+    for one in given:
+        name = said(one).strip()
+        if name.strip("\N{REPLACEMENT CHARACTER}"):
+            return name[:MAX_NAME].strip()
+    return ""
 
 
 def decoded(body: bytes) -> Any:

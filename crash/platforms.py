@@ -18,7 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,22 +168,25 @@ class Trial:
         """A server in a child that also does this work; it says what it has to say as JSON."""
         self.lives += 1
         near, far = os.pipe()
+        leash, hand = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child:
             os.close(far)
-            self.now = Life(child, near)
+            os.close(leash)
+            self.now = Life(child, near, hand)
             return self.now
         code = 70
         try:
             os.close(near)
+            os.close(hand)
             os.dup2(2, 1)  # What the server logs is no result.
 
             def tell(what: Any) -> None:
                 os.write(far, json.dumps(what).encode() + b"\n")
 
-            asyncio.run(self._serve(lambda line: work(line, tell), death))
+            asyncio.run(self._serve(lambda line: work(line, tell), death, leash))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -191,8 +194,10 @@ class Trial:
             os._exit(code)
 
     async def _serve(
-        self, work: Callable[[Threadline], Coroutine[Any, Any, None]], death: Death
+        self, work: Callable[[Threadline], Coroutine[Any, Any, None]], death: Death, leash: int
     ) -> None:
+        # It ends when its parent does, however that ends.
+        asyncio.get_running_loop().add_reader(leash, os._exit, 70)
         url = f"sqlite:{self.folder / 't.db'}"
         settings = ServerSettings(port=self.port)
         # Who asks a platform for what came since a time does not run ahead of it, but at the end.
@@ -260,6 +265,9 @@ class Trial:
             await asyncio.Event().wait()
 
         target = chance.choice(self.places)
+        if step == UNANSWERED:
+            # What an earlier death left in doubt holds its lane, and nothing would be said there.
+            self._doubt()
         seen = len(self.there.said(target))
         if step == UNANSWERED:
             self.there.hold(target)
@@ -391,6 +399,7 @@ class Life:
 
     child: int
     pipe: int
+    hand: int
     over: bool = False
     _rest: bytes = b""
 
@@ -425,6 +434,7 @@ class Life:
 
     def _end(self) -> None:
         os.close(self.pipe)
+        os.close(self.hand)
         self.over = True
 
 
@@ -459,8 +469,12 @@ def run(outcome: Outcome, name: str, *, rounds: int, stride: int = 1) -> None:
             platform = folder / "platform"
             platform.mkdir()
             there = scene(name, platform, speed=SPEED if _is_sent(SCENES[name]) else 1.0)
-            trial = Trial(there, name, folder, _free_port())
-            with there, closing(trial):
+            # The port is kept between two lives, so that no connection is given it meanwhile.
+            with ExitStack() as held:
+                kept = held.enter_context(listening(ServerSettings(port=0)))
+                trial = Trial(there, name, folder, kept.getsockname()[1])
+                held.enter_context(there)
+                held.enter_context(closing(trial))
                 trial.connect()
                 steps = list(steps_of(there))
                 chance.shuffle(steps)
@@ -484,9 +498,3 @@ def run(outcome: Outcome, name: str, *, rounds: int, stride: int = 1) -> None:
         if not outcome.violations
         else f"{reached} of {outcome.states} died at their step"
     )
-
-
-def _free_port() -> int:
-    with listening(ServerSettings(port=0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port

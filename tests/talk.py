@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.http.conftest import Served, Site
 from threadline import Threadline
+from threadline.core.deliveries import DeliveryState
 from threadline.core.model import ConversationRef, InboundMessage, TranscriptRecord
 from threadline.core.wire import Heard
 from threadline.flows.replay import Handed
@@ -139,8 +140,10 @@ async def killed_while_it_spoke(
     def complete(found: list[TranscriptRecord]) -> bool:
         return len(found) >= 2 * words + 1
 
-    async with connected(url, key, platform) as line, at_work(line):
-        found = await seen(line, place, complete)
+    async with connected(url, key, platform) as line:
+        assert (await line.deliveries.show(sent.id)).state is DeliveryState.SENDING
+        async with at_work(line):
+            found = await seen(line, place, complete)
         delivery = await line.deliveries.show(sent.id)
 
     [mine] = [it for it in found if it.source_session_id == "agent"]

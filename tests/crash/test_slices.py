@@ -22,6 +22,7 @@ def sliced(kind: str, seed: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "crash", kind, "--slice", "--json", "--seed", str(seed)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.stdout, f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}"
+    print(done.stderr[-20_000:])  # Shown where it fails: what a life that broke off had to say.
     [outcome] = json.loads(done.stdout)
     found: dict[str, Any] = outcome
     return found

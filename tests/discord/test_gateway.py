@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from aiohttp import web
 
 from tests.discord.frames import ACCOUNT
 from threadline.adapters.discord import Discord
@@ -330,3 +332,83 @@ async def test_the_gateway_s_address_is_judged_before_it_is_called(
     with pytest.raises(Unsent, match="may not be called"):
         await anext(careful.listen(account, None))
     await careful.close()
+
+
+class Gate:
+    """A gateway that sends a bot elsewhere: by a redirect, or by what READY names before it asks
+    for a new connection."""
+
+    def __init__(self, *, redirect: str = "", resume: str = "") -> None:
+        self._redirect, self._resume = redirect, resume
+        self.tokens: list[str] = []
+        self.asked = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_get("/api/v10/gateway/bot", self._where)
+        app.router.add_get("/", self._talk)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _where(self, _: web.Request) -> web.Response:
+        return web.json_response({"url": f"ws://127.0.0.1:{self.port}"})
+
+    async def _talk(self, request: web.Request) -> web.StreamResponse:
+        self.asked.set()
+        if self._redirect:
+            raise web.HTTPFound(self._redirect)
+        socket, squeeze = web.WebSocketResponse(), zlib.compressobj()
+        await socket.prepare(request)
+
+        async def say(what: dict[str, Any]) -> None:
+            data = squeeze.compress(json.dumps(what).encode())
+            await socket.send_bytes(data + squeeze.flush(zlib.Z_SYNC_FLUSH))
+
+        await say({"op": 10, "d": {"heartbeat_interval": 45_000}})
+        async for frame in socket:
+            said = json.loads(frame.data)
+            if said["op"] == 1:
+                continue
+            self.tokens.append(said["d"]["token"])
+            ready = {"session_id": "s", "resume_gateway_url": self._resume, "guilds": [], "v": 10}
+            user = {"id": "1", "username": "bot", "discriminator": "0"}
+            await say({"op": 0, "t": "READY", "s": 1, "d": {**ready, "user": user}})
+            await say({"op": 7, "d": None})
+        return socket
+
+
+async def test_our_token_is_said_nowhere_a_redirect_leads(
+    wire: DiscordTransport, account: Account
+) -> None:
+    async with Gate() as inside, Gate(redirect=f"http://127.0.0.1:{inside.port}/") as gate:
+        asked = replace(account, settings={"api": f"http://127.0.0.1:{gate.port}/api/v10"})
+        with pytest.raises(Lost):
+            await anext(wire.listen(asked, None))
+
+        assert inside.asked.is_set()
+        assert inside.tokens == []
+
+
+async def test_a_connection_that_is_over_is_not_made_again_while_its_last_words_wait(
+    wire: DiscordTransport, account: Account
+) -> None:
+    """The address it would be made to is judged by the next listening."""
+    async with Gate() as inside, Gate(resume=f"ws://127.0.0.1:{inside.port}/") as gate:
+        asked = replace(account, settings={"api": f"http://127.0.0.1:{gate.port}/api/v10"})
+        async with aclosing(wire.listen(asked, None)) as batches:
+            await anext(batches)
+            [shard] = [it for it in asyncio.all_tasks() if "_keep_alive" in repr(it.get_coro())]
+            again = asyncio.create_task(inside.asked.wait())
+            await asyncio.wait({shard, again}, return_when=asyncio.FIRST_COMPLETED)
+            again.cancel()
+
+            assert shard.done()
+            assert [it async for it in batches] == []
+        assert gate.tokens == [account.credentials["token"]]
+        assert not inside.asked.is_set()

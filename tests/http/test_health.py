@@ -304,14 +304,16 @@ async def test_what_failed_is_counted_by_its_account_and_webhooks_by_what_came_o
         created_at=datetime.now(UTC),
     )
     pairs += [(pushed(Fault.TIMEOUT), target), (pushed(None, arrived=True), target)]
-    pairs += [(pushed(Fault.GONE), None)]  # Somebody else has it by now, and counts it.
+    # The target was set anew meanwhile, or its session retired: the call failed all the same.
+    pairs += [(pushed(Fault.GONE), None)]
     counted.settled([Settled(story, answer, None) for story, answer in pairs], 1)
     shown = figures(counted.text().decode())
     assert shown['threadline_deliveries_failed_total{account="T1",provider="slack"}'] == 1
     assert shown['threadline_deliveries_failed_total{account="AC1:+1555",provider="twilio"}'] == 1
 
     assert {name: value for name, value in shown.items() if "push_failures_total" in name} == {
-        'threadline_push_failures_total{reason="timeout"}': 1
+        'threadline_push_failures_total{reason="timeout"}': 1,
+        'threadline_push_failures_total{reason="gone"}': 1,
     }
 
     for number in range(3):

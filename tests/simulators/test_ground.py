@@ -258,3 +258,32 @@ def test_a_simulator_does_not_outlive_who_started_it(tmp_path: Path) -> None:
         os.close(simulator)
 
     assert ended
+
+
+def test_what_does_not_start_leaves_no_process_and_what_runs_is_not_begun_twice(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(Refusal, match="does not start"), Simulation("nothing:Such", tmp_path):
+        raise AssertionError("it cannot start")
+
+    class Half(Simulation):
+        """What starts more than one thing, and fails at the second."""
+
+        begun = 0
+
+        def start(self) -> None:
+            super().start()
+            Half.begun = self.pid
+            raise Refusal("the second does not start.")
+
+    with pytest.raises(Refusal, match="the second"), Half(PARROT, tmp_path):
+        raise AssertionError("it cannot start")
+    with pytest.raises(ProcessLookupError):
+        os.kill(Half.begun, 0)
+    with Simulation(PARROT, tmp_path) as made:
+        before = made.pid
+        with pytest.raises(Refusal, match="is running"):
+            made.start()
+        assert made.pid == before
+    with pytest.raises(ProcessLookupError):
+        os.kill(before, 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from threadline.core.ids import number_of, public
 from threadline.core.model import Attachment
-from threadline.core.values import file_name, ident, records, said, size, web
+from threadline.core.values import file_name, ident, person_name, records, said, size, web
 
 NONCE = 25
 MAX_PART = 9_999
@@ -71,7 +71,7 @@ def key_in(given: object) -> str | None:
 def display_name(user: dict[str, Any], member: object = None) -> str:
     """What people see as the name of a user; empty where nothing says it."""
     nick = member.get("nick") if isinstance(member, dict) else None
-    return said(nick) or said(user.get("global_name")) or said(user.get("username"))
+    return person_name(nick, user.get("global_name"), user.get("username"))
 
 
 def text_of(entry: dict[str, Any], me: str) -> str:

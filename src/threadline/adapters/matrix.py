@@ -30,9 +30,9 @@ from threadline.adapters.matrix_text import formatted
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
 from threadline.core.files import safe_name
-from threadline.core.matrix import NAME, clean, ident
+from threadline.core.matrix import ident
 from threadline.core.model import Actor, Attachment, ConversationRef
-from threadline.core.values import json_object
+from threadline.core.values import clean, json_object, person_name
 from threadline.core.wire import (
     ApiCall,
     ApiResponse,
@@ -298,8 +298,7 @@ class Matrix:
         if answer.status not in (200, 403, 404):
             return refusal(answer)
         user = unquote(call.url.partition(f"{CLIENT}/profile/")[2].partition("/")[0])
-        name = said.get("displayname")
-        shown = clean(name)[:NAME] if isinstance(name, str) else ""
+        shown = person_name(said.get("displayname"))
         return Identity(account_id=user, actor=Actor(user, shown, is_bot=True, is_self=True))
 
     def webhook(self, url: str | None) -> ApiCall | None:

@@ -10,8 +10,7 @@ from urllib.parse import quote, urlencode
 
 from threadline.adapters.answers import by_status, retry_after
 from threadline.core.deliveries import Failure
-from threadline.core.matrix import clean
-from threadline.core.values import json_object, one_line
+from threadline.core.values import clean, json_object, one_line
 from threadline.core.wire import ApiCall, ApiResponse, Bucket, Doubt, Refused
 
 CLIENT = "/_matrix/client/v3"

@@ -20,7 +20,6 @@ from threadline.core.matrix import (
     answer_of,
     at,
     attachments_of,
-    clean,
     coming_and_going,
     ident,
     name_in,
@@ -32,6 +31,7 @@ from threadline.core.matrix import (
     words_of,
 )
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
+from threadline.core.values import clean
 from threadline.core.wire import Heard
 
 ENCRYPTED = "(end-to-end encryption was switched on: what is said from here on cannot be read)"

@@ -11,6 +11,7 @@ from typing import Any
 
 from threadline.adapters.telegram_text import marked
 from threadline.core.model import Actor, Attachment
+from threadline.core.values import person_name
 
 Json = Mapping[str, Any]
 
@@ -161,7 +162,7 @@ def person(given: Json, own: str) -> Actor | None:
     if not user:
         return None
     name = line({"name": f"{words(given, 'first_name')} {words(given, 'last_name')}"}, "name")
-    shown = name or line(given, "username") or DELETED
+    shown = person_name(name, line(given, "username"), DELETED)
     return Actor(user, shown, at(given, "is_bot") is True, user == own)
 
 
@@ -170,7 +171,7 @@ def chat(given: Json, signature: str = "") -> Actor | None:
     name = ident(given, "id")
     if not name:
         return None
-    return Actor(name, signature or line(given, "title") or line(given, "username"))
+    return Actor(name, person_name(signature, line(given, "title"), line(given, "username")))
 
 
 def text_of(message: Json, username: str) -> str:

@@ -12,13 +12,13 @@ from threadline.adapters.answers import code_of
 from threadline.adapters.twilio_answers import GONE, failed
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, Attachment, ConversationRef, InboundMessage, Kind
-from threadline.core.values import clean, ident
+from threadline.core.values import clean, ident, person_name
 from threadline.core.wire import Heard, Receipt
 
 WHATSAPP = "whatsapp:"
 THERE = ("accepted", "queued", "sending", "sent", "delivered", "read", "partially_delivered")
 FILES = 10
-MAX_NAME, MAX_URL = 200, 2_000
+MAX_KIND, MAX_URL = 200, 2_000
 IDS = ("From", "To", "MessageSid", "OriginalRepliedMessageSid", "key")
 _WRITTEN = re.compile(r"[\s()./-]+")
 _PHONE = re.compile(r"\+[0-9]{5,20}")
@@ -112,7 +112,7 @@ def _message(fields: Mapping[str, str], places: Places) -> InboundMessage:
             facts[name] = fields[field][:1000]
     return InboundMessage(
         conversation=ref,
-        actor=Actor(sender, fields.get("ProfileName", "")[:MAX_NAME]),
+        actor=Actor(sender, person_name(fields.get("ProfileName"))),
         text=text,
         message_id=message_id,
         reply_to=fields.get("OriginalRepliedMessageSid") or None,
@@ -142,7 +142,7 @@ def _files(fields: Mapping[str, str]) -> tuple[Attachment, ...]:
     for at in range(min(max(count, 0), FILES)):
         url = fields.get(f"MediaUrl{at}", "")
         if 0 < len(url) <= MAX_URL:
-            kind = fields.get(f"MediaContentType{at}", "")[:MAX_NAME]
+            kind = fields.get(f"MediaContentType{at}", "")[:MAX_KIND]
             found.append(Attachment(id=_last(url), type=kind, url=url))
     return tuple(found)
 

@@ -16,11 +16,10 @@ from threadline.adapters.whatsapp_places import Places
 from threadline.adapters.whatsapp_words import key, thing, things, word, words_of
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
-from threadline.core.values import json_object
+from threadline.core.values import json_object, person_name
 from threadline.core.wire import Heard, Receipt
 
 SYSTEM = Actor("whatsapp", "WhatsApp", is_bot=True)
-MAX_NAME = 200
 MOVES = ("user_changed_number", "user_changed_user_id", "customer_changed_number")
 THERE = ("sent", "delivered", "read", "played")
 
@@ -104,7 +103,7 @@ def _said(
     phone = key(message.get("from")) or key(contact.get("wa_id"))
     user = key(message.get("from_user_id")) or key(contact.get("user_id"))
     profile = thing(contact.get("profile"))
-    name = (word(profile.get("name")) or word(profile.get("username")))[:MAX_NAME]
+    name = person_name(profile.get("name"), profile.get("username"))
     direct, same_as = places.person(user, phone)
     actor = Actor(direct.conversation_id, name)
     ref = direct

@@ -21,8 +21,8 @@ import ijson
 from threadline.archives.matrix_events import Found, Known, Teller
 from threadline.core.archive import Account, Ended, Item, Options, Source, Tally, broken
 from threadline.core.errors import ArchiveError
-from threadline.core.matrix import at, clean, relation, standing
-from threadline.core.values import decoded
+from threadline.core.matrix import at, relation, standing
+from threadline.core.values import clean, decoded
 
 HEAD = 64 * 1024
 HEADER = 6 * HEAD  # five names, of one event (64 KiB) each at most, stand before the messages

@@ -20,7 +20,6 @@ from threadline.core.matrix import (
     answer_of,
     at,
     attachments_of,
-    clean,
     coming_and_going,
     ident,
     name_in,
@@ -40,6 +39,7 @@ from threadline.core.model import (
     InboundMessage,
     Kind,
 )
+from threadline.core.values import clean
 
 
 @dataclass(frozen=True, slots=True)

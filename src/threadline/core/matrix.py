@@ -13,6 +13,7 @@ from itertools import dropwhile
 from typing import Any
 
 from threadline.core.model import MAX_ID_BYTES, Attachment
+from threadline.core.values import clean, person_name
 
 Json = Mapping[str, Any]
 
@@ -22,11 +23,6 @@ POLLS = ("m.poll.start", "org.matrix.msc3381.poll.start")
 MESSAGES = frozenset({"m.room.message", "m.sticker", *POLLS})
 NAME = 255  # characters of a name: longer ones are cut
 _YEAR_10000 = 253_402_300_800_000
-
-
-def clean(text: str) -> str:
-    """A text without the two things no store may hold: NUL, and halves of surrogate pairs."""
-    return _NEVER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def ident(value: object) -> str | None:
@@ -159,8 +155,7 @@ _DEEDS = {
 
 def name_in(content: Json) -> str:
     """The display name a membership carries; empty where it carries none."""
-    name = content.get("displayname")
-    return clean(name)[:NAME] if isinstance(name, str) else ""
+    return person_name(content.get("displayname"))
 
 
 def coming_and_going(event: Json, before: Json, name: str) -> tuple[str, Json] | None:

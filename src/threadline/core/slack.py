@@ -19,6 +19,7 @@ from threadline.core.values import (
     dropping_empty,
     file_name,
     ident,
+    person_name,
     records,
     said,
     since_epoch,
@@ -258,16 +259,13 @@ def called(entry: dict[str, Any]) -> str:
     """The name Slack shows: the chosen one, else the real one, else the login."""
     profile = entry.get("profile")
     inner = profile if isinstance(profile, dict) else {}
-    for name in (
+    return person_name(
         inner.get("display_name"),
         entry.get("display_name"),
         entry.get("real_name"),
         inner.get("real_name"),
         entry.get("name"),
-    ):
-        if said(name).strip():
-            return said(name)
-    return ""
+    )
 
 
 def author(entry: Mapping[str, Any], people: Mapping[str, Actor] = _NOBODY) -> Actor | None:

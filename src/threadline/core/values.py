@@ -14,6 +14,7 @@ from typing import Any
 from threadline.core.model import MAX_ID_BYTES
 
 DEPTH = 64  # how deep what is read may be nested
+MAX_NAME = MAX_ID_BYTES // 4  # a character has four bytes at most
 DIGITS = 20  # of a whole number: 64 bits have no more
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,6 +37,22 @@ def clean(text: str) -> str:
 def said(value: object) -> str:
     """A text as it may be stored; empty where the export holds none."""
     return clean(value) if isinstance(value, str) else ""
+
+
+def person_name(*given: object) -> str:
+    """What somebody is called, as it may be stored beside what they said: the first of these names
+    that has something to see. Empty where none has.
+
+    >>> person_name(None, "  ", "\x00", " Ada ", "ada")
+    'Ada'
+    >>> len(person_name("\N{PARTY POPPER}" * 999).encode()) <= MAX_ID_BYTES
+    True
+    """
+    for one in given:
+        name = said(one).strip()
+        if name.strip("\N{REPLACEMENT CHARACTER}"):
+            return name[:MAX_NAME].strip()
+    return ""
 
 
 def decoded(body: bytes) -> Any:

@@ -19,7 +19,12 @@ class Held(ABC):
         """End it, and let go of all that belongs to it."""
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Nobody else ends what began to start.
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -48,6 +48,8 @@ class Simulation(Held):
 
     def start(self) -> None:
         """Start it, or start it again on the same port with all it remembers."""
+        if self._process is not None and self._process.poll() is None:
+            raise Refusal(f"the simulator {self.name} is running; end it before it starts again.")
         command = [sys.executable, "-m", "threadline.testing.simulators"]
         self._process = subprocess.Popen(
             [*command, json.dumps(self._options)],

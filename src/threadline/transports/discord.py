@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from hikari import errors, intents
@@ -23,7 +24,7 @@ from hikari.impl.shard import GatewayShardImpl
 
 from threadline.core.adapters import Account
 from threadline.core.errors import ConfigError, Unauthenticated
-from threadline.core.outside import AddressRefused, place
+from threadline.core.outside import AddressRefused, may_connect, place
 from threadline.core.values import decoded, ident, records
 from threadline.core.wire import ApiCall, ApiResponse, Batch, Lost, Request, Unsent
 from threadline.transports.http import HttpTransport
@@ -46,6 +47,8 @@ INTENTS = (
     | intents.Intents.DM_MESSAGE_REACTIONS
     | intents.Intents.MESSAGE_CONTENT
 )
+# What says our token: to identify, and to resume.
+SECRET = frozenset({2, 6})
 # A session that is closed with 1000 or 1001 is over; with any other code it can be resumed.
 RESUMABLE = 3_000
 HOPELESS = {
@@ -68,12 +71,9 @@ class Spot:
     @classmethod
     def of(cls, cursor: str | None) -> Spot | None:
         """The place a cursor names; None where there is none, or it is not one of ours."""
-        try:
-            match json.loads(cursor or "null"):
-                case {"session": str(session), "seq": int(seq), "url": str(url)}:
-                    return cls(session, seq, url)
-        except ValueError:
-            pass
+        match decoded((cursor or "").encode("utf-8", "replace")):
+            case {"session": str(session), "seq": int(seq), "url": str(url)}:
+                return cls(session, seq, url)
         return None
 
     @property
@@ -127,10 +127,28 @@ class Shard(GatewayShardImpl):
     """hikari's shard, begun where an earlier session stands, and left so that it can be resumed.
 
     hikari means a shard to live as long as its program, and ends the session when it closes; so
-    what it keeps for its own reconnects is set and left here.
+    what it keeps for its own reconnects is set and left here. It also follows redirects and any
+    name, so where it came to is looked at before our token is said, and it connects only once: the
+    next connection is the next listening's, which judges the address anew.
     """
 
-    __slots__ = ()
+    __slots__ = ("_allow_private", "_ears")
+
+    def __init__(self, ears: Ears, *, allow_private: bool, **options: Any) -> None:
+        untyped: Any = ears
+        super().__init__(event_manager=untyped, event_factory=untyped, **options)
+        self._ears, self._allow_private = ears, allow_private
+
+    async def _connect(self) -> tuple[asyncio.Task[None], ...]:
+        if self._ears.met:
+            raise asyncio.CancelledError  # which is how hikari is told to end
+        return await super()._connect()
+
+    async def _send_json(self, data: Any, *, priority: bool = False) -> None:
+        socket: Any = self._ws
+        if data.get("op") in SECRET and not _is_there(socket, self._allow_private):
+            raise errors.GatewayError("the gateway is not where it was asked for")
+        await super()._send_json(data, priority=priority)
 
     @property
     def seq(self) -> int:
@@ -328,14 +346,13 @@ class DiscordTransport(HttpTransport):
         if answer.status != 200 or not url:
             raise Unsent(f"Discord does not say where its gateway is (HTTP {answer.status}).")
         self._judged(url)
-        untyped: Any = ears
         return Shard(
+            ears,
+            allow_private=self._allow_private,
             token=account.credentials.get("token", ""),
             url=url,
             intents=INTENTS,
             compression=GatewayCompression.TRANSPORT_ZLIB_STREAM,
-            event_manager=untyped,
-            event_factory=untyped,
             http_settings=HTTPSettings(),
             proxy_settings=ProxySettings(),
         )
@@ -358,6 +375,15 @@ class DiscordTransport(HttpTransport):
         api = str(account.settings.get("api") or API).rstrip("/")
         headers = {"authorization": f"Bot {account.credentials.get('token', '')}"}
         return await self.perform(ApiCall(method="GET", url=api + path, headers=headers))
+
+
+def _is_there(socket: Any, allow_private: bool) -> bool:
+    """Whether a connection came to where it was asked for, at an address that may be called."""
+    opened = socket._ws
+    peer = opened.get_extra_info("peername")
+    if not peer or opened._response.history:
+        return False
+    return may_connect(ip_address(peer[0].partition("%")[0]), allow_private=allow_private)
 
 
 def _why(error: BaseException) -> Exception:

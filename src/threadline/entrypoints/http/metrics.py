@@ -28,7 +28,6 @@ from threadline.core.deliveries import Delivery, DeliveryState
 from threadline.core.errors import ThreadlineError
 from threadline.core.outside import Fault
 from threadline.core.ports import Outcome
-from threadline.core.push import PushTarget
 from threadline.core.recording import Taken
 from threadline.flows import batches
 from threadline.flows.census import Census
@@ -159,7 +158,7 @@ class Metrics:
             case HearReceipt(receipt=receipt), About(failed=True):
                 ref = receipt.conversation
                 self._failed.labels(ref.provider, ref.account_id).inc()
-            case batches.Settle(arrived=False, fault=fault), PushTarget():
+            case batches.Settle(arrived=False, fault=fault), _:
                 self._pushes.labels((fault or Fault.UNREACHABLE).value).inc()
 
     # --- told by the server ------------------------------------------------------------------

@@ -208,15 +208,13 @@ async def test_who_waits_long_is_told_that_we_are_still_there(town: Town, way: W
     heard: list[tuple[float, float | None]] = []
     told = asyncio.Event()
 
-    async def progress(
-        done: float, whole: float | None = None, _: str | None = None
-    ) -> None:
-        heard.append((done, whole))
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total))
         told.set()
 
     async with way(town.served, town.token()) as agent:
         waiting = asyncio.create_task(
-            agent.call_tool("wait_for_messages", {"seconds": 60}, progress_callback=progress)
+            agent.call_tool("wait_for_messages", {"seconds": 60}, progress_callback=report)
         )
         await told.wait()
         await asyncio.to_thread(town.say, "hello")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from threadline.core.context import Form, Line, Material, Rendered, boundary_of, render
+from threadline.core.context import Form, Line, Material, Rendered, render
 from threadline.core.errors import InvalidInput
-from threadline.core.inert import holds, inert_name, inert_text
+from threadline.core.inert import boundary_of, holds, inert_name, inert_text
 from threadline.core.model import (
     Actor,
     Attachment,

@@ -14,9 +14,8 @@ from threadline.entrypoints.cli.program import app
 
 LOBBY = "web/office/lobby"
 NEWS = "web/office/news"
-# What serves, and what has a store of its own.
 # They serve, wait for what is said, look at no store, or need a platform and are proven with one.
-APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "save", "simulate"}
+APART = {"serve", "demo", "attach", "config", "connect", "hydrate", "mcp", "save", "simulate"}
 HATCH = "threadline.db.hatch"
 MAIL = """From a@b Thu Jan  1 00:00:00 2026
 From: a@b

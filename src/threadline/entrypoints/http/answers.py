@@ -1,6 +1,5 @@
-"""What the answers look like: for the OpenAPI document, and for the tests that hold it to them.
-
-Nothing is built from these; an answer is made by `shapes.plain` of what a flow gave.
+"""What the answers look like, for the OpenAPI document and the tests: an answer itself is made by
+`shapes.plain` of what a flow gave.
 """
 
 from __future__ import annotations
@@ -388,6 +387,7 @@ class Delivery(Shape):
     expires_at: datetime | None
     parked: bool
     resent: int
+    send: str | None
     repeated: bool
 
 

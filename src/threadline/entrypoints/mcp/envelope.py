@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from threadline.core.context import Form, Material, Writer, boundary_of, reading
-from threadline.core.inert import attribute, inert_name
+from threadline.core.context import Form, Material, Writer
+from threadline.core.inert import attribute, boundary_of, inert_name, reading
 from threadline.core.model import History
 from threadline.core.rules.folding import Message
 from threadline.entrypoints.mcp.shapes import LONGEST_TEXT

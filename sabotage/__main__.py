@@ -78,15 +78,17 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def tried(folder: Path, tests: tuple[str, ...], *, timeout: float = TIMEOUT) -> int:
-    """Run tests in a copy, for at most so many seconds; pytest's exit code."""
+def tried(
+    folder: Path, tests: tuple[str, ...], *, timeout: float = TIMEOUT
+) -> tuple[int, list[str]]:
+    """Run tests in a copy, for at most so many seconds; pytest's exit code and last words."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += ["-p", "no:randomly", "-k", "not postgres", *tests]
     env = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
     done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, timeout=timeout, check=False
+        command, cwd=folder, env=env, capture_output=True, timeout=timeout, check=False, text=True
     )
-    return done.returncode
+    return done.returncode, done.stdout.splitlines()[-3:]
 
 
 def broken(sabotage: Sabotage) -> Verdict:
@@ -101,15 +103,15 @@ def broken(sabotage: Sabotage) -> Verdict:
             return Verdict(sabotage, f"no longer applies: its text stands {times} times", 0.0)
         target.write_text(text.replace(sabotage.old, sabotage.new), "utf-8")
         try:
-            code = tried(folder, sabotage.tests)
+            code, _ = tried(folder, sabotage.tests)
         except subprocess.TimeoutExpired:
             code = TESTS_FAILED
     result = {0: "SURVIVED", TESTS_FAILED: "noticed"}.get(code, f"its tests did not run ({code})")
     return Verdict(sabotage, result, time.monotonic() - started)
 
 
-def unbroken(entries: list[Sabotage]) -> int:
-    """Run every named test on an unbroken copy."""
+def unbroken(entries: list[Sabotage]) -> tuple[int, list[str]]:
+    """Run every named test on an unbroken copy; as `tried`."""
     tests = tuple(dict.fromkeys(test for entry in entries for test in entry.tests))
     with tempfile.TemporaryDirectory(prefix="threadline-sabotage-") as name:
         return tried(copied(Path(name)), tests, timeout=TOGETHER)
@@ -130,8 +132,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not entries:
         console.print("No entry has such a name.")
         return 2
-    if code := unbroken(entries):
-        console.print(f"The named tests are not green to begin with (pytest says {code}).")
+    code, words = unbroken(entries)
+    if code:
+        console.print(f"The named tests are not green to begin with (pytest says {code}):")
+        console.print(*words, sep="\n", markup=False, highlight=False)
         return 1
     verdicts = []
     with ThreadPoolExecutor(WORKERS) as pool:

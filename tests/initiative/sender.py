@@ -51,7 +51,7 @@ async def over_http(asked: dict[str, Any]) -> list[dict[str, Any]]:
             body = {"session_id": send["session"], "to": send["to"], "text": send["text"]}
             answer = await client.post("/v1/send", json=body)
             found: dict[str, Any] = answer.json()
-            return found
+            return found | found.get("facts", {})
 
         await begun()
         return list(await asyncio.gather(*(one(send) for send in asked["sends"])))

@@ -51,7 +51,8 @@ async def over_http(asked: dict[str, Any]) -> list[dict[str, Any]]:
             body = {"session_id": send["session"], "to": send["to"], "text": send["text"]}
             answer = await client.post("/v1/send", json=body)
             found: dict[str, Any] = answer.json()
-            return found | found.get("facts", {})
+            facts: dict[str, Any] = found.get("facts", {})
+            return found | facts
 
         await begun()
         return list(await asyncio.gather(*(one(send) for send in asked["sends"])))

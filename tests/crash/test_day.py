@@ -1,4 +1,4 @@
-"""A short piece of `make day`: writing first over five platforms with trouble, judged by their logs.
+"""A short piece of `make day`: sends over five platforms with trouble, judged by their own logs.
 
 The whole is `make day`; `python -m crash.day --sends N --seed N` repeats what failed here.
 """

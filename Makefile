@@ -17,7 +17,7 @@ SHARED := -n 3 --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lint types docs pictures bench crash sabotage fuzz acceptance cases lock
+.PHONY: help setup demo test check format lint types docs pictures bench crash day sabotage fuzz acceptance cases lock
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -66,6 +66,9 @@ bench: $(READY) ## Measure, beside the raw driver; writes bench/results.json
 
 crash: $(READY) ## Kill -9, power loss, full disk; writes crash/results.json
 	$(PY) -m crash
+
+day: $(READY) ## A day of 10,000 sends over five platforms, with trouble; writes crash/day.json
+	$(PY) -m crash.day
 
 sabotage: $(READY) $(HOMESERVER) ## Break the code on purpose; every break must turn its test red
 	$(PY) -m sabotage

@@ -11,5 +11,6 @@ KIND` runs one kind. Every run prints its seed and takes `--seed`.
 | `full` | the disk is full at every write; a sync fails |
 | `postgres` | `kill -9` of the database server under load |
 
-Each ends with the same laws (`laws.py`), judged over the rows of the reopened store.
+Each ends with the same laws (`laws.py`), judged over the rows of the reopened store. `python -m
+crash.day` (or `make day`) is a whole day of writing first, judged by the platforms' own logs.
 """

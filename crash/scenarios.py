@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from crash.ledger import CHIEF, Journal
 from crash.workload import LIMITS, SPOKEN, VOICE, said
 from threadline import Threadline
-from threadline.core.errors import SessionRetired
-from threadline.core.model import Event
+from threadline.core.errors import LimitReached, SessionRetired
+from threadline.core.model import Controller, Event
 
 ROOM = "slack/T1/C1"
+HUMAN = Controller(human=True)
 MANY = [f"slack/T1/M{n}" for n in range(110)]
 
 Prepare = Callable[[Threadline], Awaitable[None]]
@@ -253,6 +255,47 @@ async def _reassigned(line: Threadline) -> list[str]:
     return found
 
 
+# --- writing first ------------------------------------------------------------------------------
+
+
+async def _with_agent(line: Threadline) -> None:
+    """An agent that may write first in a room of ours, two in an hour, and one send for later."""
+    await line.conversations.ensure(SPOKEN)
+    await line.speakers.bind(SPOKEN, VOICE)
+    await line.consents.grant(VOICE, *SPOKEN.split("/")[:2])
+    await line.consents.set("on", room=SPOKEN, caller=HUMAN)
+    await line.consents.set_limits({"recipient_per_hour": 3})
+    soon = datetime.now(UTC) + timedelta(minutes=5)
+    await line.initiative.send(VOICE, SPOKEN, "later", at=soon, key="later")
+
+
+async def _send(line: Threadline, journal: Journal) -> None:
+    journal.saying("now")
+    sent = await line.initiative.send(VOICE, SPOKEN, "now", key="now", intent="now")
+    assert sent.delivery is not None
+    journal.plain(SPOKEN, "now", sent.delivery.sequence)
+    await line.initiative.send(VOICE, SPOKEN, "now, again", key="again", intent="now")
+    await line.initiative.round()
+    [later] = [one for one in await line.initiative.list() if one.at is not None]
+    assert later.delivery is not None
+    journal.plain(SPOKEN, "later", later.delivery.sequence)
+
+
+async def _sent(line: Threadline) -> list[str]:
+    """Each was said once; exactly one place in the limit is left."""
+    states = sorted(one.state.value for one in await line.initiative.list())
+    found = _expect(["delivered", "delivered", "suppressed"], states)
+    said_there = [one for one in await _listed(line, SPOKEN) if not one.startswith("Not said")]
+    found += _expect(["later", "now"], sorted(said_there))
+    await line.initiative.send(VOICE, SPOKEN, "the last")
+    with suppress(LimitReached):
+        await line.initiative.send(VOICE, SPOKEN, "too much")
+        found.append("the limit leaks")
+    if not (await line.audits.verify()).whole:
+        found.append("the audit's chain does not hold")
+    return found
+
+
 # --- keeping and forgetting ---------------------------------------------------------------------
 
 
@@ -312,6 +355,7 @@ SCENARIOS = {
     "expire": Scenario(_with_open_window, _expire, _expired, ahead_minutes=16),
     "speak": Scenario(_some, _speak, _spoke),
     "publish": Scenario(_with_voice, _publish, _published),
+    "send": Scenario(_with_agent, _send, _sent, ahead_minutes=16),
     "reassign": Scenario(_with_rooms, _reassign, _reassigned),
     "sweep": Scenario(_with_retention, _sweep, _swept),
     "delete": Scenario(_with_index, _delete, _deleted),

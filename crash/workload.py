@@ -25,11 +25,13 @@ from threadline.core.errors import (
 )
 from threadline.core.model import (
     Actor,
+    Controller,
     ConversationRef,
     Event,
     InboundMessage,
     WindowMode,
 )
+from threadline.core.rules.allowance import NAMES
 from threadline.core.rules.limits import Limits
 
 KEY = bytes(range(32))
@@ -46,8 +48,10 @@ BOUND = "slack/T1/B"
 HANDLES = "slack/T1/H"
 SPOKEN = "web/office/W"
 VOICE = "voice"
+FIRST_ROOM, FIRST = "web/office/F", "first"
+HUMAN = Controller(human=True)
 CHAIN = ["slack/T1/R0", "slack/T1/R1", "slack/T1/R2"]
-ROOMS = [*TALK, SWEPT, *GATED, *FRONT, BOUND, HANDLES, SPOKEN, *CHAIN]
+ROOMS = [*TALK, SWEPT, *GATED, *FRONT, BOUND, HANDLES, SPOKEN, FIRST_ROOM, *CHAIN]
 
 # A drain takes several transactions, so that a kill finds one half done.
 LIMITS = Limits(chunk=4)
@@ -72,10 +76,19 @@ async def prepare(line: Threadline, journal: Journal) -> None:
         await line.conversations.ensure(room)
     await line.conversations.change(SWEPT, max_retained_entries=RETAINED)
     await line.speakers.bind(SPOKEN, VOICE)
+    await line.speakers.bind(FIRST_ROOM, FIRST)
+    await line.consents.grant(FIRST, *FIRST_ROOM.split("/")[:2])
+    await line.consents.set("on", room=FIRST_ROOM, caller=HUMAN)
+    await line.consents.set_limits(dict.fromkeys(NAMES, 0))
     await line.speakers.bind(CHAIN[0], first)
     await line.speakers.participant(CHAIN[1], "chief", first)
     await line.members.join(CHAIN[2], first)
     journal.ok("chief", first)
+
+
+def _is_first(words: str) -> bool:
+    """Whether these are said on a session's own initiative."""
+    return words.rpartition(".")[2].startswith("f")
 
 
 class Workload:
@@ -100,7 +113,8 @@ class Workload:
         self._known = self._random.sample(known, min(len(known), 200))
         chief = next(iter(ledger.allowed.get("chief", {None})))
         self._chief: str = chief or f"{CHIEF}-0"
-        self._unsaid = sorted(ledger.saying)
+        self._unsaid = sorted(one for one in ledger.saying if not _is_first(one))
+        self._unsent = sorted(one for one in ledger.saying if _is_first(one))
         self._unanswered: list[list[tuple[str, str]]] = []
         self._going = asyncio.Event()
         self._going.set()
@@ -125,6 +139,7 @@ class Workload:
             self._import_gated,
             self._import_in_front,
             self._publish,
+            self._write_first,
             self._bind,
             self._seat,
             self._reassign,
@@ -227,6 +242,18 @@ class Workload:
             self._unsaid.append(words)
             raise
         self._journal.plain(SPOKEN, words, sent.sequence)
+
+    async def _write_first(self) -> None:
+        """The same on its own initiative; what was in flight is asked for again under its key."""
+        words = self._unsent.pop() if self._unsent else self._fresh("f")
+        self._journal.saying(words)
+        try:
+            sent = await self._line.initiative.send(FIRST, FIRST_ROOM, words, key=words)
+        except ThreadlineError:
+            self._unsent.append(words)
+            raise
+        assert sent.delivery is not None
+        self._journal.plain(FIRST_ROOM, words, sent.delivery.sequence)
 
     # --- reading -----------------------------------------------------------------------------
 

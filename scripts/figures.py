@@ -1,6 +1,6 @@
 """Writes the README's figures from the result files, so that no figure is typed by hand.
 
-`python scripts/figures.py` after `make crash` or `make bench`; a test compares.
+`python scripts/figures.py` after `make crash`, `make day` or `make bench`; a test compares.
 """
 
 from __future__ import annotations
@@ -25,6 +25,18 @@ def crash(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
     lines += ["", *(f"- {row['what']}: {'; '.join(row['notes'])}" for row in rows if row["notes"])]
     return lines
+
+
+def day(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of the day of sends."""
+    lines = [
+        "| `make day` | sends asked for | taken | violations | seed |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        states, told = f"{row['states']:,}", f"{row['acknowledged']:,}"
+        lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
+    return [*lines, "", *(f"- {note}" for row in rows for note in row["notes"])]
 
 
 def bench(found: dict[str, Any]) -> list[str]:
@@ -58,8 +70,9 @@ def figure(value: float) -> str:
 def section() -> str:
     """The whole section between the markers."""
     kills = json.loads((ROOT / "crash" / "results.json").read_text("utf-8"))
+    sends = json.loads((ROOT / "crash" / "day.json").read_text("utf-8"))
     speed = json.loads((ROOT / "bench" / "results.json").read_text("utf-8"))
-    return "\n".join([BEGIN, "", *crash(kills), "", *bench(speed), "", END])
+    return "\n".join([BEGIN, "", *crash(kills), "", *day(sends), "", *bench(speed), "", END])
 
 
 def written(readme: str) -> str:

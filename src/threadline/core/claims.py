@@ -74,7 +74,10 @@ def make(
 
 def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime) -> None:
     """What the end of a delivery means to the send it belongs to: claim, limits, next channel."""
-    if after.send is None or (before is not None and before.state is after.state):
+    if after.send is None:
+        return
+    # One in doubt that is set aside keeps its state; only then is its send uncertain.
+    if before is not None and (before.state, before.parked) == (after.state, after.parked):
         return
     if after.state not in ENDED or (after.state is DeliveryState.UNCERTAIN and not after.parked):
         return

@@ -90,7 +90,7 @@ def say(
     )
     # Refused before anything is written: what cannot be carried is the caller's to change.
     files = tuple((copies or {}).get(one.id, one) for one in words.attachments)
-    uploads = own(draft, files, numbers_of(session), ref.scope_id)
+    uploads = own(draft, files, numbers_of(session), ref.scope_id, send=send)
     carried(ref.provider, there, files, uploads)
     spoken = replace(words, attachments=named(files, uploads))
     about = replace(conversation.about, deliveries=made.id)

@@ -135,6 +135,7 @@ class Asked:
     words: Words
     at: datetime | None = None
     intent: str = ""
+    intent_for: timedelta | None = None
     repeat: Repeat | None = None
 
     @property

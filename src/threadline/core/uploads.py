@@ -21,7 +21,7 @@ from threadline.core.guests import PREFIX as GUEST
 from threadline.core.ids import number_of, public
 from threadline.core.model import Attachment, Direction, TranscriptRecord
 from threadline.core.outside import AddressRefused, place
-from threadline.core.ports import FILE, Loaded, fetch
+from threadline.core.ports import DELIVERY, FILE, Loaded, fetch
 from threadline.core.wire import OutboundMessage
 
 UNSAID = timedelta(days=1)
@@ -49,8 +49,11 @@ def own(
     scope: str,
     *,
     guest: bool = False,
+    send: int | None = None,
 ) -> list[Upload | None]:
     """The uploads that these attachments are, in their order; None for what is none.
+
+    A `send` says its own again where another channel did not take it.
 
     Raises `InvalidInput` for one that is not the owner's, `Conflict` for one that was said already.
     """
@@ -65,10 +68,18 @@ def own(
         known = row is not None and (row.scope_id, row.guest) == (scope, guest)
         if row is None or not known or row.owner not in set(owners) or row in found:
             raise InvalidInput(f"there is no file {one.id[:64]!r} of yours.", field="attachments")
-        if row.conversation is not None:
+        if row.conversation is not None and not _of_send(draft, row, send):
             raise Conflict(f"{row.attachment.id} was said already; give it once more.")
         found.append(row)
     return found
+
+
+def _of_send(draft: Draft, upload: Upload, send: int | None) -> bool:
+    """Whether it was said by this send already, through a channel that failed."""
+    if send is None or upload.conversation is None or upload.delivery is None:
+        return False
+    earlier = draft.get(DELIVERY, (upload.conversation, upload.delivery))
+    return earlier is not None and earlier.send == send
 
 
 def carried(

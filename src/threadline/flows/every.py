@@ -99,7 +99,9 @@ class Flows:
         self.outbox = Outbox(
             store, limits, channels=channels, owner=node, pace=pace, uploads=self.uploads
         )
-        self.initiative = Initiative(store, self.deliveries, channels, limits, pace)
+        self.initiative = Initiative(
+            store, self.deliveries, channels, limits, pace, uploads=self.uploads
+        )
         self.push = Push(store, outside)
         self.replay = Replay(store, limits)
         self.search = Search(store, limits)

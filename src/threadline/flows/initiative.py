@@ -8,33 +8,22 @@ written: opening says nothing to anybody and gives the same place again.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from threadline.core.adapters import Channels, Direct, Opening
+from threadline.core.adapters import Channels
 from threadline.core.auditing import named
 from threadline.core.deliveries import Words
 from threadline.core.errors import (
-    ConsentRequired,
     IdempotencyConflict,
     InvalidInput,
-    LimitReached,
     NoAdapter,
-    NoAddress,
-    NotFound,
-    NotSent,
-    OutcomeUnknown,
-    ReplyRouteConflict,
-    StoreFull,
-    StoreUnavailable,
     ThreadlineError,
-    WindowClosed,
 )
 from threadline.core.ids import number_of
-from threadline.core.model import CONTROLLER, Attachment, Caller, ConversationRef, SessionCaller
+from threadline.core.model import CONTROLLER, Attachment, Caller, SessionCaller
 from threadline.core.ports import Store
 from threadline.core.rules import admission, authority, delivery
 from threadline.core.rules.limits import LIMITS, Limits, clamp
@@ -43,26 +32,24 @@ from threadline.core.sends import (
     AUTO,
     WAITING,
     Asked,
-    Channel,
     Repeat,
     Send,
     SendState,
     Tried,
 )
-from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Unsent
+from threadline.flows.attempts import UNKNOWN, Attempts
 from threadline.flows.clocks import checked_repeat
 from threadline.flows.deliveries import Deliveries
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import where_of
 from threadline.flows.pausing import pause
 from threadline.flows.planning import Plan, ReadPlan, Recipient
-from threadline.flows.send_status import SendStatus, told
+from threadline.flows.send_status import SendStatus
 from threadline.flows.sends import (
     LONGEST_WAIT,
     ForgetIntents,
     Keyed,
     Postpone,
-    ReadAccount,
     ReadKnown,
     ReadNow,
     ReadSend,
@@ -71,25 +58,13 @@ from threadline.flows.sends import (
     WriteEnd,
     WriteRefusal,
     WriteScheduled,
-    WriteSend,
 )
+from threadline.flows.uploads import RecordFile, Uploads, reference
 
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-STEPS = 8
-OPEN_SECONDS = 20.0
 POLL_SECONDS = 5.0
 INTENT_FOR = timedelta(hours=24)
 MAX_INTENT = 200
-# What a person or the settings decided: another channel may be open.
-PASSED_ON = (
-    ConsentRequired,
-    LimitReached,
-    NoAdapter,
-    NoAddress,
-    NotFound,
-    ReplyRouteConflict,
-    WindowClosed,
-)
 
 
 class Initiative:
@@ -102,12 +77,14 @@ class Initiative:
         channels: Channels | None,
         limits: Limits = LIMITS,
         pace: Pace = PACE,
+        *,
+        uploads: Uploads | None = None,
     ) -> None:
         self._store = store
         self._deliveries = deliveries
-        self._channels = channels
         self._limits = limits
         self._pace = pace
+        self._attempts = Attempts(store, channels, uploads, limits, pace)
 
     async def send(
         self,
@@ -122,7 +99,7 @@ class Initiative:
         intent: str = "",
         intent_for: timedelta = INTENT_FOR,
         about: tuple[str, int] | None = None,
-        attachments: Sequence[Attachment] = (),
+        attachments: Sequence[Attachment | RecordFile] = (),
         metadata: Mapping[str, Any] | None = None,
         caller: Caller = CONTROLLER,
     ) -> SendStatus:
@@ -131,11 +108,13 @@ class Initiative:
         `to` is `person:ID`, `PROVIDER:ADDRESS`, `email:…`, `alias:…`, or a conversation's address
         or id; `via` a provider, `PROVIDER/ACCOUNT` or `auto`. `at` keeps it until then, `repeat`
         sends it every day. The same `intent` to the same recipient is not said again within
-        `intent_for`, by whichever session. `key` makes it safe to ask again.
+        `intent_for`, by whichever session. `key` makes it safe to ask again. `attachments` are
+        files that were given to `uploads` before, which wait a day, or `RecordFile`s, which are
+        said once more, whenever that is.
 
         Raises `Unauthorized` (no account granted), `ConsentRequired`, `LimitReached`,
         `ReplyRouteConflict`, `NoAddress`, `WindowClosed`, `NotSent` (with what became of each
-        channel), `NoAdapter`, `IdempotencyConflict`, `InvalidInput`, `TooLarge`.
+        channel), `NoAdapter`, `FileNotCarried`, `IdempotencyConflict`, `InvalidInput`, `TooLarge`.
         """
         authority.may_say(caller, session, "send")
         authority.unbound(caller)
@@ -156,14 +135,24 @@ class Initiative:
         words = Words(
             text=text,
             about=about,
-            attachments=tuple(attachments),
+            attachments=tuple(
+                reference(one) if isinstance(one, RecordFile) else one for one in attachments
+            ),
             metadata=admission.metadata(metadata or {}, self._limits),
         )
         keyed = Keyed(
             session=session,
             scope=authority.scope_of(caller),
             key=checked_key(key),
-            asked=Asked(to=to, via=via, words=words, at=at, intent=intent, repeat=repeat),
+            asked=Asked(
+                to=to,
+                via=via,
+                words=words,
+                at=at,
+                intent=intent,
+                intent_for=intent_for,
+                repeat=repeat,
+            ),
         )
         if keyed.key and (known := await self._store.read(ReadKnown(keyed=keyed))) is not None:
             return known
@@ -196,91 +185,18 @@ class Initiative:
         )
         if asked.at is not None or asked.repeat is not None:
             send = replace(send, state=SendState.SCHEDULED)
+            await self._attempts.check(send, keyed.session, caller)
             return await self._store.run(WriteScheduled(keyed=keyed, send=send, caller=caller))
-        answer = await self._try(send, plan.channels, caller, keyed)
+        copies = await self._attempts.copies(send, keyed.session, caller)
+        answer = await self._attempts.make(send, plan.channels, caller, keyed, copies)
         if isinstance(answer, SendStatus):
             return answer
-        raise answer
+        raise answer.error
 
     async def _plan(self, session: str, scope: str, to: str, via: str, caller: Caller) -> Plan:
         return await self._store.read(
             ReadPlan(session=session, scope=scope, to=Recipient.of(to), via=via, caller=caller)
         )
-
-    async def _try(
-        self,
-        send: Send,
-        channels: tuple[Channel, ...],
-        caller: Caller,
-        keyed: Keyed | None,
-    ) -> SendStatus | ThreadlineError:
-        """Each channel until one takes the intent. What nobody took is answered with why."""
-        error: ThreadlineError = NoAddress()
-        for place, channel in enumerate(channels):
-            now = await self._now()
-            left = channels[place + 1 :] if send.via == AUTO else ()
-            try:
-                ref = await self._open(send.scope_id, channel)
-                return await self._store.run(
-                    WriteSend(
-                        send=send,
-                        channel=channel,
-                        left=left,
-                        ref=ref,
-                        caller=caller,
-                        keyed=keyed,
-                        limits=self._limits,
-                        pace=self._pace,
-                    )
-                )
-            except PASSED_ON as refusal:
-                error = refusal
-                tried = Tried(channel=channel, outcome=error.code, at=now, reason=str(error))
-                send = replace(send, tried=(*send.tried, tried))
-        if len(send.tried) > 1:
-            return NotSent(
-                "each was refused: "
-                + "; ".join(f"{one.channel.provider}: {one.reason}" for one in send.tried),
-                tried=[dict(told(one), at=one.at.isoformat()) for one in send.tried],
-            )
-        return error
-
-    async def _open(self, scope: str, channel: Channel) -> ConversationRef:
-        """Where the conversation is: the place that was named, or the one with a person.
-
-        Raises `NoAdapter`, and `NoAddress` where the platform knows nobody by that address.
-        """
-        if channel.place:
-            return ConversationRef.parse(channel.place)
-        account = await self._store.read(
-            ReadAccount(scope=scope, provider=channel.provider, account_id=channel.account_id)
-        )
-        dialect: Any = None
-        if account is not None and self._channels is not None:
-            dialect = self._channels.dialect(account)
-        if dialect is None:
-            raise NoAdapter(f"nothing speaks for {channel.provider}/{channel.account_id}.")
-        if isinstance(dialect, Direct):
-            return dialect.direct(channel.address)
-        if not isinstance(dialect, Opening):
-            raise NoAddress(f"{channel.provider} opens no conversations with a person.")
-        assert self._channels is not None
-        wire = self._channels.transport(channel.provider)
-        key = f"open-{random.getrandbits(64):x}"
-        call = dialect.open_direct(channel.address, key)
-        try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                for _ in range(STEPS):
-                    step = dialect.read_direct(channel.address, call, await wire.perform(call))
-                    if isinstance(step, ConversationRef):
-                        return step
-                    if isinstance(step, Refused | Doubt):
-                        raise NoAddress(f"{channel.provider} answered: {step.reason}")
-                    assert isinstance(step, ApiCall)
-                    call = step
-        except (Unsent, Lost, TimeoutError) as error:
-            raise NoAdapter(f"{channel.provider} does not answer ({error}). Try again.") from None
-        raise NoAddress(f"{channel.provider} asks for ever more calls.")
 
     async def _refused(self, keyed: Keyed, caller: Caller, error: ThreadlineError) -> None:
         await self._store.run(
@@ -293,9 +209,6 @@ class Initiative:
                 reason=error.detail[:500],
             )
         )
-
-    async def _now(self) -> datetime:
-        return await self._store.read(ReadNow())
 
     # --- afterwards --------------------------------------------------------------------------
 
@@ -403,8 +316,8 @@ class Initiative:
             bell.close()
 
     async def _go_on(self, send: Send, name: str) -> None:
-        now = await self._now()
-        caller: Caller = SessionCaller(name, send.scope_id, frozenset({"read", "send"}))
+        now = await self._store.read(ReadNow())
+        caller = SessionCaller(name, send.scope_id, frozenset({"read", "send", "publish"}))
         due = send.at or now
         if not name:
             await self._end(send, SendState.CANCELLED, "the session was retired.", send.tried)
@@ -413,20 +326,26 @@ class Initiative:
             why = f"it was due at {due:%Y-%m-%d %H:%M}Z and nothing worked on it in time."
             await self._end(send, SendState.EXPIRED, why, send.tried)
             return
+        scheduled = send.state is SendState.SCHEDULED
+        tried = send.tried
         try:
             channels = send.left
-            if send.state is SendState.SCHEDULED:
+            if scheduled:
                 plan = await self._plan(name, send.scope_id, send.to, send.via, caller)
                 channels = plan.channels
-            answer = await self._try(send, channels, caller, None)
-        except (StoreFull, StoreUnavailable, OutcomeUnknown):
+            copies = await self._attempts.copies(send, name, caller)
+            answer = await self._attempts.make(send, channels, caller, None, copies)
+            if isinstance(answer, SendStatus):
+                return
+            error, tried = answer.error, answer.tried
+        except UNKNOWN:
             raise
-        except ThreadlineError as error:
-            answer = error
-        if isinstance(answer, NoAdapter) and send.state is SendState.SCHEDULED:
+        except ThreadlineError as failed:
+            error = failed
+        if isinstance(error, NoAdapter) and scheduled:
             await self._store.run(Postpone(send=send.id, step=send.step))
-        elif isinstance(answer, ThreadlineError):
-            await self._end(send, SendState.FAILED, str(answer), send.tried)
+        else:
+            await self._end(send, SendState.FAILED, str(error), tried)
 
     async def _end(
         self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]

@@ -26,6 +26,7 @@ from threadline.core.ports import (
     Loaded,
     Page,
     Story,
+    fetch,
 )
 from threadline.core.rules.membership import merged as merge_metadata
 from threadline.flows.planning import EPOCH, Recipient, contacts_of, find_person, folded
@@ -259,11 +260,15 @@ class Merge(Story[PersonState]):
         kept, other = known(draft, self.scope, self.keep), known(draft, self.scope, self.other)
         if kept.id == other.id:
             return draft.changes, person_state(draft, kept, {})
-        for row in draft.page(Page(CONSENTS_OF, (other.id, EVERYTHING, SWEEP))):
-            _carry(draft, kept, row.about, other)
-        _carry(draft, kept, EVERYTHING, other)
+        rows = draft.page(Page(CONSENTS_OF, (other.id, EVERYTHING, SWEEP)))
+        abouts = [EVERYTHING, *(row.about for row in rows)]
+        fetch(draft, CONSENT, [(one.id, about) for one in (kept, other) for about in abouts])
+        for about in abouts:
+            _carry(draft, kept, about, other)
         own: dict[Any, Contact | None] = {}
-        for contact in contacts_of(draft, other):
+        contacts = contacts_of(draft, other)
+        fetch(draft, CONTACT, [one.key for one in contacts])
+        for contact in contacts:
             moved = replace(contact, person=kept.id)
             draft.put(CONTACT, contact.key, moved)
             own[contact.key] = moved
@@ -388,7 +393,8 @@ class ForgetCodes(Story[int]):
         changes = Changes()
         until = (now - EPOCH) // timedelta(microseconds=1)
         rows = loaded.page(Page(ENDED_CODES, (until, self.limit)))
-        for scope, key in rows:
-            loaded.get(CODE, (scope, bytes(key)))
-            changes.put(CODE, (scope, bytes(key)), None)
+        keys = [(scope, bytes(key)) for scope, key in rows]
+        fetch(loaded, CODE, keys)
+        for one in keys:
+            changes.put(CODE, one, None)
         return changes, len(rows)

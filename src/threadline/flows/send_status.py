@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from threadline.core.ports import (
     CONVERSATION,
     DELIVERY,
     SESSION,
+    together,
 )
 from threadline.core.seating import heir
 from threadline.core.sends import (
@@ -44,6 +45,18 @@ class SendStatus:
     tried: tuple[Mapping[str, Any], ...] = ()
     first: Mapping[str, Any] | None = None
     repeated: bool = False
+
+
+def beside(draft: Draft, sends: Iterable[Send]) -> None:
+    """Ask at once for all that showing these takes."""
+    keys: list[tuple[Any, Any]] = []
+    for send in sends:
+        keys.append((SESSION, send.session))
+        for one in send.tried:
+            if one.conversation is not None and one.delivery is not None:
+                keys.append((DELIVERY, (one.conversation, one.delivery)))
+                keys.append((CONVERSATION, one.conversation))
+    together(draft, keys)
 
 
 def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:

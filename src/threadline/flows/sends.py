@@ -10,11 +10,7 @@ from threadline.core.adapters import Account
 from threadline.core.auditing import audit, named
 from threadline.core.deliveries import Intent
 from threadline.core.draft import Draft
-from threadline.core.errors import (
-    IdempotencyConflict,
-    InvalidInput,
-    NotFound,
-)
+from threadline.core.errors import IdempotencyConflict, InvalidInput, NotFound
 from threadline.core.ids import number_of, public
 from threadline.core.model import (
     About,
@@ -34,27 +30,23 @@ from threadline.core.ports import (
     SENDS_DUE,
     SENDS_OF_SCOPE,
     SENDS_OF_SESSION,
+    SESSION,
     Changes,
     Loaded,
     Needs,
     Page,
     Story,
+    fetch,
 )
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.seating import heir, numbers_of, session_named
 from threadline.core.sending import write_first
-from threadline.core.sends import (
-    Asked,
-    Channel,
-    Send,
-    SendState,
-    Tried,
-)
+from threadline.core.sends import Asked, Channel, Send, SendState, Tried
 from threadline.flows.clocks import next_of
 from threadline.flows.outbound import clusters, origin_of
 from threadline.flows.registered import account_of
-from threadline.flows.send_status import SendStatus, shown
+from threadline.flows.send_status import SendStatus, beside, shown
 
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -304,18 +296,21 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
         draft = Draft(loaded)
         here = (now - EPOCH) // MICROSECOND
         rows = loaded.page(Page(SENDS_DUE, (-1, -1, self.limit)))
+        due = [number for number, at in rows if at <= here]
+        sends = [one for one in fetch(draft, SEND, due) if one is not None]
+        fetch(draft, SESSION, {one.session for one in sends})
         found: list[tuple[Send, str]] = []
-        for number, at in rows:
-            if at > here:
-                return draft.changes, (found, (at - here) / 1_000_000)
-            send = draft.get(SEND, number)
-            if send is None:
-                continue
+        for send in sends:
             if send.repeat is not None and send.origin_of is None:
                 send = self._today(draft, send, now)
             session = heir(draft, send.session)
             found.append((send, "" if session is None else session.name))
-        return draft.changes, (found, None if len(rows) < self.limit else 0.0)
+        wait: float | None = None
+        if len(due) < len(rows):
+            wait = (rows[len(due)][1] - here) / 1_000_000
+        elif len(rows) == self.limit:
+            wait = 0.0
+        return draft.changes, (found, wait)
 
     def _today(self, draft: Draft, send: Send, now: datetime) -> Send:
         assert send.repeat is not None
@@ -345,9 +340,10 @@ class ForgetIntents(Story[int]):
         """Answers how many."""
         changes = Changes()
         rows = loaded.page(Page(ENDED_FIRSTS, ((now - EPOCH) // MICROSECOND, self.limit)))
-        for scope, key in rows:
-            loaded.get(FIRST, (scope, bytes(key)))
-            changes.put(FIRST, (scope, bytes(key)), None)
+        keys = [(scope, bytes(key)) for scope, key in rows]
+        fetch(loaded, FIRST, keys)
+        for one in keys:
+            changes.put(FIRST, one, None)
         return changes, len(rows)
 
 
@@ -404,7 +400,9 @@ class ReadSends(Story[list[SendStatus]]):
             for one in own:
                 rows += draft.page(Page(SENDS_OF_SESSION, (one, *place, self.limit)))
             rows.sort(key=lambda it: (it.created_at, it.id), reverse=True)
-        return draft.changes, [shown(draft, one) for one in rows[: self.limit]]
+        rows = rows[: self.limit]
+        beside(draft, rows)
+        return draft.changes, [shown(draft, one) for one in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

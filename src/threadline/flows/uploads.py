@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,7 @@ from threadline.flows.leaving import (
 from threadline.flows.visiting import present
 
 NOT_HERE = "its file is not on this disk; nodes on one store share THREADLINE_FILES."
+OF_RECORD = re.compile(r"record:(.+)/([0-9]{1,18})/([0-9]{1,9})")
 # Of what is kept a guest fills one part in so many.
 GUESTS = 10
 
@@ -265,6 +267,15 @@ class Uploads:
                 file.content, name=file.name, type=file.type, session=session, caller=caller
             )
 
+    async def readable(
+        self, part: RecordFile, *, session: str, caller: Caller = CONTROLLER
+    ) -> None:
+        """Raise what `copy` would, and take nothing in."""
+        authority.may_say(caller, session, "publish")
+        where = (part.conversation, part.sequence, part.number)
+        file = await self._files.open(*where, session=session, caller=caller)
+        file.content.close()
+
     async def lent(self, token: str) -> File:
         """The file a short-lived path leads to, for the platform that was given it.
 
@@ -371,3 +382,15 @@ class Uploads:
 def reference(part: RecordFile) -> Attachment:
     """What stands for a file of a record in what is asked, so that asking again is the same."""
     return Attachment(id=f"record:{part.conversation}/{part.sequence}/{part.number}")
+
+
+def record_file(attachment: Attachment) -> RecordFile | None:
+    """The file of a record that an attachment stands for, None where it is something else.
+
+    >>> record_file(reference(RecordFile(conversation="slack/T1/C1", sequence=4)))
+    RecordFile(conversation='slack/T1/C1', sequence=4, number=0)
+    """
+    found = OF_RECORD.fullmatch(attachment.id)
+    if found is None:
+        return None
+    return RecordFile(conversation=found[1], sequence=int(found[2]), number=int(found[3]))

@@ -97,6 +97,10 @@ class Simulation(Held):
         """Let the answers go that `slow` holds."""
         self._order("POST", "release")
 
+    def clock(self, ahead: float) -> None:
+        """Let its clock be so many seconds ahead of this machine's."""
+        self._order("POST", "clock", {"ahead": ahead})
+
     def webhook(self, url: str, secret: str = "") -> None:
         """Send events there, signed with the secret; nowhere with an empty URL."""
         self._order("POST", "webhook", {"url": url, "secret": secret})

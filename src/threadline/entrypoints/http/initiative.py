@@ -11,7 +11,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from threadline.core.errors import InvalidInput
-from threadline.core.model import Attachment, Caller
+from threadline.core.model import Caller
 from threadline.core.rules.limits import clamp
 from threadline.core.sends import AUTO, WAITING, Repeat
 from threadline.entrypoints.http import answers, replies
@@ -90,11 +90,6 @@ async def send(
         return await _tell(other, data, line, caller, key)
     if data.reply_to is not None:
         raise InvalidInput("what is said first answers nothing.", field="reply_to")
-    files: list[Attachment] = []
-    for one in files_of(data.attachments):
-        if not isinstance(one, Attachment):
-            raise InvalidInput("give the file to /v1/files first.", field="attachments")
-        files.append(one)
     if not 0 < data.intent_for <= LONGEST_INTENT:
         raise InvalidInput("intent_for is in seconds, at most a year.", field="intent_for")
     assert isinstance(data.to, str)
@@ -109,7 +104,7 @@ async def send(
         intent=data.intent,
         intent_for=timedelta(seconds=data.intent_for),
         about=about_of(data.about),
-        attachments=files,
+        attachments=files_of(data.attachments),
         metadata=data.metadata,
         caller=caller,
     )

@@ -147,6 +147,8 @@ class House:
             case "POST", "release":
                 ground.released.set()
                 ground.released = asyncio.Event()
+            case "POST", "clock":
+                ground.set_ahead(float(order["ahead"]))
             case "POST", "webhook":
                 ground.set_webhook(**order)
             case "DELETE", "webhook":

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from threadline.core.draft import Draft
 from threadline.core.ids import public
-from threadline.core.meeting import contact_of
+from threadline.core.meeting import contact_of, is_direct
 from threadline.core.model import Conversation, Direction, Kind, Session
 from threadline.core.people import EVERYTHING, Consent, ConsentState, about_session
 from threadline.core.ports import CONSENT, GRANTED, RECORD, fetch
@@ -27,15 +27,13 @@ def consents_of(
     room's switch. Empty where nobody is known who could have decided."""
     subject: int | None = conversation.id
     provider = ""
-    if conversation.kind is Kind.DM:
+    if is_direct(draft, conversation):
         contact = contact_of(draft, conversation)
         subject = person if contact is None else contact.person
         provider = conversation.ref.provider
     elif conversation.kind is Kind.THREAD and conversation.about.parent is not None:
         above = draft.peeked(conversation.about.parent)
         subject = conversation.id if above is None else above.id
-        if above is not None and above.kind is Kind.DM:
-            return consents_of(draft, above, session)
     if subject is None:
         return {}
     abouts = [EVERYTHING, *([provider] if provider else [])]
@@ -58,7 +56,7 @@ def silenced(
 
     What that person wrote after it may be answered; `answers` is the sequence of what is.
     """
-    if conversation.about.party is None or conversation.kind is not Kind.DM:
+    if contact_of(draft, conversation) is None:
         return ""
     rows = consents_of(draft, conversation, session)
     off = [one for one in rows.values() if one is not None and one.state is ConsentState.OFF]

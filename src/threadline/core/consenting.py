@@ -5,6 +5,7 @@ Asked when something is written down and again just before it leaves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
@@ -12,11 +13,12 @@ from threadline.core.ids import public
 from threadline.core.meeting import contact_of, is_direct
 from threadline.core.model import Conversation, Direction, Kind, Session
 from threadline.core.people import EVERYTHING, Consent, ConsentState, about_session
-from threadline.core.ports import CONSENT, GRANTED, RECORD, fetch
+from threadline.core.ports import CONSENT, CONSENTS_OF, GRANTED, RECORD, Page, fetch
 from threadline.core.rules import binding, delivery
 from threadline.core.rules.consent import Wish, refusal, wish
 from threadline.core.seating import numbers_of
 
+MOST = 1_000
 Consents = dict[str, Consent | None]
 
 
@@ -69,6 +71,18 @@ def silenced(
         newer = all(record.recorded_at >= one.at for one in off)
         return "" if newer else refusal(rows)
     return f"{refusal(rows)} Only what was written since may be answered: reply to that."
+
+
+def carry(draft: Draft, other: int, kept: int) -> None:
+    """What was decided about one subject holds for the other too; off wins over on."""
+    rows = [draft.get(CONSENT, (other, EVERYTHING))]
+    rows += draft.page(Page(CONSENTS_OF, (other, EVERYTHING, MOST)))
+    for row in rows:
+        mine = None if row is None else draft.get(CONSENT, (kept, row.about))
+        if row is None or (mine is not None and mine.state is ConsentState.OFF):
+            continue
+        if mine is None or row.state is ConsentState.OFF:
+            draft.put(CONSENT, (kept, row.about), replace(row, subject=kept))
 
 
 def granted(draft: Draft, session: Session, provider: str, account_id: str) -> bool:

@@ -120,7 +120,7 @@ async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> No
 
     assert first == again == heard[said].conversation
     assert (first.kind, heard[said].conversation.kind) == (Kind.DM, Kind.DM)
-    assert calls == 2
+    assert calls == 3
 
 
 async def test_an_opening_whose_answer_got_lost_makes_no_second_room(
@@ -161,7 +161,7 @@ async def test_the_room_a_person_opened_with_us_is_the_one_that_is_used(
 
     found, calls = await opened(bot, ada.user)
 
-    assert (found.conversation_id, calls) == (room, 2)
+    assert (found.conversation_id, calls) == (room, 3)
 
 
 async def test_nobody_can_be_opened_who_is_no_person(bot: Bot) -> None:

@@ -21,8 +21,8 @@ from threadline.core.model import ConversationRef, Kind
 from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 
-LIST, MEMBER, CREATE, ALIAS, INVITE, KEEP = (
-    f"opening.{step}" for step in ("list", "member", "create", "alias", "invite", "keep")
+LIST, MEMBER, COUNT, CREATE, ALIAS, INVITE, KEEP = (
+    f"opening.{step}" for step in ("list", "member", "count", "create", "alias", "invite", "keep")
 )
 _PERSON = re.compile(r"@[^\s:\x00]+:[^\s\x00]+")
 
@@ -73,7 +73,9 @@ def read_direct(
         case "opening.member" if ok or answer.status in (403, 404):
             room, named = _room(call), _asked(call, "alias")
             if ok and said.get("membership") in ("join", "invite"):
-                return list_direct(api, me, room) if named else places.room(room, Kind.DM)
+                if named:
+                    return list_direct(api, me, room)
+                return api.call("GET", "rooms", room, "joined_members", route=COUNT)
             if not named:
                 return _create(api, me, address)
             if answer.status == 403:
@@ -81,6 +83,11 @@ def read_direct(
                 return Refused(failure=Failure.NOT_FOUND, reason=reason)
             asked = {"user_id": address}
             return api.call("POST", "rooms", room, "invite", body=asked, route=INVITE)
+        case "opening.count" if ok:
+            # With a third one in it, it is a room like others, whatever it was opened for.
+            joined = said.get("joined")
+            alone = isinstance(joined, dict) and len(joined) <= 2
+            return places.room(_room(call), Kind.DM) if alone else _create(api, me, address)
         case "opening.create" | "opening.alias" if ok:
             made_room = ident(said.get("room_id"))
             if made_room is None:

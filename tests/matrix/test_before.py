@@ -108,6 +108,24 @@ async def test_a_room_we_are_not_in_has_no_past_for_us(people: People, bot: Bot)
     assert read.failure is Failure.PERMANENT
 
 
+@pytest.mark.acceptance("H6")
+async def test_a_direct_room_that_a_third_one_came_into_is_used_no_more(
+    people: People, bot: Bot
+) -> None:
+    """What is said there is read by others, and one person's consent says nothing about them."""
+    ada, eve = await people("ada"), await people("eve")
+    first, _ = await opened(bot, ada.user)
+    room = first.conversation_id
+    await ada.enters(room)
+    await ada.invites(room, eve.user)
+    await eve.enters(room)
+
+    again, _ = await opened(bot, ada.user)
+
+    assert isinstance(again, ConversationRef)
+    assert (again.kind, again == first) == (Kind.DM, False)
+
+
 @pytest.mark.acceptance("H2")
 async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> None:
     ada = await people("ada")

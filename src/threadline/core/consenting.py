@@ -75,11 +75,12 @@ def silenced(
 
 def carry(draft: Draft, other: int, kept: int) -> None:
     """What was decided about one subject holds for the other too; off wins over on."""
-    rows = [draft.get(CONSENT, (other, EVERYTHING))]
-    rows += draft.page(Page(CONSENTS_OF, (other, EVERYTHING, MOST)))
+    rows = list(draft.page(Page(CONSENTS_OF, (other, EVERYTHING, MOST))))
+    if (first := draft.get(CONSENT, (other, EVERYTHING))) is not None:
+        rows.append(first)
     for row in rows:
-        mine = None if row is None else draft.get(CONSENT, (kept, row.about))
-        if row is None or (mine is not None and mine.state is ConsentState.OFF):
+        mine = draft.get(CONSENT, (kept, row.about))
+        if mine is not None and mine.state is ConsentState.OFF:
             continue
         if mine is None or row.state is ConsentState.OFF:
             draft.put(CONSENT, (kept, row.about), replace(row, subject=kept))

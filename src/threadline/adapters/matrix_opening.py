@@ -32,13 +32,14 @@ def server_of(user: str) -> str:
     return user.partition(":")[2]
 
 
-def alias_of(me: str, address: str) -> str:
-    """The local part of the alias of the room of these two.
+def alias_of(me: str, address: str, instead: str = "") -> str:
+    """The local part of the alias of the room of these two, or of the one they have `instead` of
+    another.
 
     >>> alias_of("@bot:hs", "@ada:hs") == alias_of("@bot:hs", "@eve:hs")
     False
     """
-    both = json.dumps([me, address]).encode()
+    both = json.dumps([me, address, *([instead] if instead else [])]).encode()
     return f"threadline-{hashlib.sha256(both).hexdigest()[:20]}"
 
 
@@ -87,7 +88,8 @@ def read_direct(
             # With a third one in it, it is a room like others, whatever it was opened for.
             joined = said.get("joined")
             alone = isinstance(joined, dict) and len(joined) <= 2
-            return places.room(_room(call), Kind.DM) if alone else _create(api, me, address)
+            room = _room(call)
+            return places.room(room, Kind.DM) if alone else _create(api, me, address, room)
         case "opening.create" | "opening.alias" if ok:
             made_room = ident(said.get("room_id"))
             if made_room is None:
@@ -96,7 +98,7 @@ def read_direct(
                 return list_direct(api, me, made_room)
             return _member(api, made_room, address, alias=True)
         case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
-            alias = f"#{alias_of(me, address)}:{server_of(me)}"
+            alias = f"#{json_object(call.body)['room_alias_name']}:{server_of(me)}"
             return api.call("GET", "directory", "room", alias, route=ALIAS)
         case "opening.invite" if ok:
             return list_direct(api, me, _room(call))
@@ -114,12 +116,12 @@ def _member(api: Api, room: str, address: str, *, alias: bool = False) -> ApiCal
     return api.call("GET", *where, query=query, route=MEMBER)
 
 
-def _create(api: Api, me: str, address: str) -> ApiCall:
+def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
     wanted = {
         "is_direct": True,
         "invite": [address],
         "preset": "trusted_private_chat",
-        "room_alias_name": alias_of(me, address),
+        "room_alias_name": alias_of(me, address, instead),
     }
     return api.call("POST", "createRoom", body=wanted, route=CREATE)
 

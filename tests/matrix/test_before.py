@@ -108,6 +108,24 @@ async def test_a_room_we_are_not_in_has_no_past_for_us(people: People, bot: Bot)
     assert read.failure is Failure.PERMANENT
 
 
+@pytest.mark.acceptance("H6")
+async def test_a_direct_room_that_a_third_one_came_into_is_used_no_more(
+    people: People, bot: Bot
+) -> None:
+    """What is said there is read by others, and one person's consent says nothing about them."""
+    ada, eve = await people("ada"), await people("eve")
+    first, _ = await opened(bot, ada.user)
+    room = first.conversation_id
+    await ada.enters(room)
+    await ada.invites(room, eve.user)
+    await eve.enters(room)
+
+    again, _ = await opened(bot, ada.user)
+
+    assert isinstance(again, ConversationRef)
+    assert (again.kind, again == first) == (Kind.DM, False)
+
+
 @pytest.mark.acceptance("H2")
 async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> None:
     ada = await people("ada")
@@ -120,7 +138,7 @@ async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> No
 
     assert first == again == heard[said].conversation
     assert (first.kind, heard[said].conversation.kind) == (Kind.DM, Kind.DM)
-    assert calls == 2
+    assert calls == 3
 
 
 async def test_an_opening_whose_answer_got_lost_makes_no_second_room(
@@ -161,7 +179,7 @@ async def test_the_room_a_person_opened_with_us_is_the_one_that_is_used(
 
     found, calls = await opened(bot, ada.user)
 
-    assert (found.conversation_id, calls) == (room, 2)
+    assert (found.conversation_id, calls) == (room, 3)
 
 
 async def test_nobody_can_be_opened_who_is_no_person(bot: Bot) -> None:

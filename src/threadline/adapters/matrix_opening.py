@@ -21,8 +21,8 @@ from threadline.core.model import ConversationRef, Kind
 from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 
-LIST, MEMBER, CREATE, ALIAS, INVITE, KEEP = (
-    f"opening.{step}" for step in ("list", "member", "create", "alias", "invite", "keep")
+LIST, MEMBER, COUNT, CREATE, ALIAS, INVITE, KEEP = (
+    f"opening.{step}" for step in ("list", "member", "count", "create", "alias", "invite", "keep")
 )
 _PERSON = re.compile(r"@[^\s:\x00]+:[^\s\x00]+")
 
@@ -32,13 +32,14 @@ def server_of(user: str) -> str:
     return user.partition(":")[2]
 
 
-def alias_of(me: str, address: str) -> str:
-    """The local part of the alias of the room of these two.
+def alias_of(me: str, address: str, instead: str = "") -> str:
+    """The local part of the alias of the room of these two, or of the one they have `instead` of
+    another.
 
     >>> alias_of("@bot:hs", "@ada:hs") == alias_of("@bot:hs", "@eve:hs")
     False
     """
-    both = json.dumps([me, address]).encode()
+    both = json.dumps([me, address, *([instead] if instead else [])]).encode()
     return f"threadline-{hashlib.sha256(both).hexdigest()[:20]}"
 
 
@@ -73,7 +74,9 @@ def read_direct(
         case "opening.member" if ok or answer.status in (403, 404):
             room, named = _room(call), _asked(call, "alias")
             if ok and said.get("membership") in ("join", "invite"):
-                return list_direct(api, me, room) if named else places.room(room, Kind.DM)
+                if named:
+                    return list_direct(api, me, room)
+                return api.call("GET", "rooms", room, "joined_members", route=COUNT)
             if not named:
                 return _create(api, me, address)
             if answer.status == 403:
@@ -81,6 +84,12 @@ def read_direct(
                 return Refused(failure=Failure.NOT_FOUND, reason=reason)
             asked = {"user_id": address}
             return api.call("POST", "rooms", room, "invite", body=asked, route=INVITE)
+        case "opening.count" if ok:
+            # With a third one in it, it is a room like others, whatever it was opened for.
+            joined = said.get("joined")
+            alone = isinstance(joined, dict) and len(joined) <= 2
+            room = _room(call)
+            return places.room(room, Kind.DM) if alone else _create(api, me, address, room)
         case "opening.create" | "opening.alias" if ok:
             made_room = ident(said.get("room_id"))
             if made_room is None:
@@ -89,7 +98,7 @@ def read_direct(
                 return list_direct(api, me, made_room)
             return _member(api, made_room, address, alias=True)
         case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
-            alias = f"#{alias_of(me, address)}:{server_of(me)}"
+            alias = f"#{json_object(call.body)['room_alias_name']}:{server_of(me)}"
             return api.call("GET", "directory", "room", alias, route=ALIAS)
         case "opening.invite" if ok:
             return list_direct(api, me, _room(call))
@@ -107,12 +116,12 @@ def _member(api: Api, room: str, address: str, *, alias: bool = False) -> ApiCal
     return api.call("GET", *where, query=query, route=MEMBER)
 
 
-def _create(api: Api, me: str, address: str) -> ApiCall:
+def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
     wanted = {
         "is_direct": True,
         "invite": [address],
         "preset": "trusted_private_chat",
-        "room_alias_name": alias_of(me, address),
+        "room_alias_name": alias_of(me, address, instead),
     }
     return api.call("POST", "createRoom", body=wanted, route=CREATE)
 

@@ -81,7 +81,11 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
         return
     if after.state not in ENDED or (after.state is DeliveryState.UNCERTAIN and not after.parked):
         return
-    out = bool(after.message_ids)
+    # What the platform took and then could not hand on reached nobody. It was taken, though, so
+    # nothing else is tried.
+    taken = bool(after.message_ids)
+    undone = before is not None and before.state is DeliveryState.DELIVERED
+    out = taken and not (undone and after.state is DeliveryState.FAILED)
     conversation = draft.taken(after.conversation)
     claim = None if conversation is None else conversation.about.claim
     if conversation is not None and claim is not None and claim.session == after.session:
@@ -93,7 +97,7 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
     send = draft.get(SEND, after.send)
     if send is None:
         return
-    clean = not out and after.state in (DeliveryState.FAILED, DeliveryState.EXPIRED)
+    clean = not taken and after.state in (DeliveryState.FAILED, DeliveryState.EXPIRED)
     tried = tuple(_outcome(one, after, now) for one in send.tried)
     goes_on = clean and after.state is DeliveryState.FAILED and bool(send.left)
     state = SendState.OPEN if goes_on else ENDED[after.state]

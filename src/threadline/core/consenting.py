@@ -5,18 +5,20 @@ Asked when something is written down and again just before it leaves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
 from threadline.core.ids import public
-from threadline.core.meeting import contact_of
+from threadline.core.meeting import contact_of, is_direct
 from threadline.core.model import Conversation, Direction, Kind, Session
 from threadline.core.people import EVERYTHING, Consent, ConsentState, about_session
-from threadline.core.ports import CONSENT, GRANTED, RECORD, fetch
+from threadline.core.ports import CONSENT, CONSENTS_OF, GRANTED, RECORD, Page, fetch
 from threadline.core.rules import binding, delivery
 from threadline.core.rules.consent import Wish, refusal, wish
 from threadline.core.seating import numbers_of
 
+MOST = 1_000
 Consents = dict[str, Consent | None]
 
 
@@ -27,15 +29,13 @@ def consents_of(
     room's switch. Empty where nobody is known who could have decided."""
     subject: int | None = conversation.id
     provider = ""
-    if conversation.kind is Kind.DM:
+    if is_direct(draft, conversation):
         contact = contact_of(draft, conversation)
         subject = person if contact is None else contact.person
         provider = conversation.ref.provider
     elif conversation.kind is Kind.THREAD and conversation.about.parent is not None:
         above = draft.peeked(conversation.about.parent)
         subject = conversation.id if above is None else above.id
-        if above is not None and above.kind is Kind.DM:
-            return consents_of(draft, above, session)
     if subject is None:
         return {}
     abouts = [EVERYTHING, *([provider] if provider else [])]
@@ -58,7 +58,7 @@ def silenced(
 
     What that person wrote after it may be answered; `answers` is the sequence of what is.
     """
-    if conversation.about.party is None or conversation.kind is not Kind.DM:
+    if contact_of(draft, conversation) is None:
         return ""
     rows = consents_of(draft, conversation, session)
     off = [one for one in rows.values() if one is not None and one.state is ConsentState.OFF]
@@ -71,6 +71,18 @@ def silenced(
         newer = all(record.recorded_at >= one.at for one in off)
         return "" if newer else refusal(rows)
     return f"{refusal(rows)} Only what was written since may be answered: reply to that."
+
+
+def carry(draft: Draft, other: int, kept: int) -> None:
+    """What was decided about one subject holds for the other too; off wins over on."""
+    rows = draft.page(Page(CONSENTS_OF, (other, EVERYTHING, MOST)))
+    abouts = [EVERYTHING, *(row.about for row in rows)]
+    found = fetch(draft, CONSENT, [(one, about) for one in (kept, other) for about in abouts])
+    for mine, row in zip(found[: len(abouts)], found[len(abouts) :], strict=True):
+        if row is None or (mine is not None and mine.state is ConsentState.OFF):
+            continue
+        if mine is None or row.state is ConsentState.OFF:
+            draft.put(CONSENT, (kept, row.about), replace(row, subject=kept))
 
 
 def granted(draft: Draft, session: Session, provider: str, account_id: str) -> bool:

@@ -33,6 +33,7 @@ from threadline.core.people import (
 from threadline.core.ports import ADAPTER, CODE, CONSENT, CONTACT, PERSON
 from threadline.core.rules import delivery
 from threadline.core.rules.consent import LONGEST, Wish, wish
+from threadline.core.threads import parent_of
 
 HEARD_EVERY = timedelta(minutes=5)
 GUESSES = 5
@@ -61,16 +62,28 @@ class Met:
 NOBODY_MET = Met()
 
 
-def is_met(conversation: Conversation, message: InboundMessage) -> bool:
-    """Whether a live message is a person's own, in a direct conversation on a platform."""
+def is_met(draft: Draft, conversation: Conversation, message: InboundMessage) -> bool:
+    """Whether a live message is a person's own, in a direct conversation on a platform or in one
+    of its threads."""
     return (
-        conversation.kind is Kind.DM
-        and message.direction is Direction.INBOUND
+        message.direction is Direction.INBOUND
         and message.event is Event.MESSAGE
         and not message.actor.is_bot
         and not message.actor.is_self
         and conversation.ref.provider not in delivery.LOCAL
+        and (
+            is_direct(draft, conversation)
+            or (message.parent is not None and message.parent.kind is Kind.DM)
+        )
     )
+
+
+def is_direct(draft: Draft, conversation: Conversation) -> bool:
+    """Whether this is one person's: a direct conversation, or a thread in one."""
+    if conversation.kind is not Kind.THREAD or conversation.about.party is not None:
+        return conversation.kind is not Kind.ROOM
+    above = parent_of(draft, conversation)
+    return above is not None and above.kind is Kind.DM
 
 
 def heir_of(draft: Draft, number: int | None) -> Person | None:
@@ -85,8 +98,11 @@ def heir_of(draft: Draft, number: int | None) -> Person | None:
 
 
 def contact_of(draft: Draft, conversation: Conversation) -> Contact | None:
-    """The contact behind a direct conversation, None where nobody is known there."""
+    """The contact behind a direct conversation or its thread, None where nobody is known there."""
     party, ref = conversation.about.party, conversation.ref
+    if party is None and conversation.kind is Kind.THREAD and is_direct(draft, conversation):
+        above = parent_of(draft, conversation)
+        party = None if above is None else above.about.party
     if party is None:
         return None
     return draft.get(CONTACT, (ref.scope_id, ref.provider, party.realm, party.address))

@@ -1,8 +1,8 @@
 """Two addresses that turn out to be one place, when both have transcripts already.
 
 Nothing is merged: each keeps its sequence. A notice in each links them, and binding, group,
-participants and members belong to the newer from then on. Members keep the older one as well, so
-that nobody loses what it has not read there.
+participants, members and what was decided about writing here belong to the newer from then on.
+Members keep the older one as well, so that nobody loses what it has not read there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from threadline.core.consenting import carry
 from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.model import (
@@ -44,6 +45,7 @@ def link(draft: Draft, one: Conversation, other: Conversation, now: datetime) ->
     old, new = replace(old, about=gone), replace(new, about=kept)
     old = notice(draft, old, f"This conversation goes on as {new.ref}.", now, moved_to=new.id)
     new = notice(draft, new, f"This conversation was {old.ref} before.", now, moved_from=old.id)
+    carry(draft, old.id, new.id)
     new = _settle(draft, old, new, now)
     return old if old.id == other.id else new
 

@@ -282,11 +282,10 @@ def append(
     chosen, met = NOBODY, NOBODY_MET
     if said_by is not None:
         conversation, chosen = wake_peers(draft, conversation, message, said_by, now, limits)
-        if conversation.about.party is not None:
-            other = contact_of(draft, conversation)
-            met = Met(None if other is None else public(other.person))
+        other = contact_of(draft, conversation)
+        met = Met(None if other is None else public(other.person))
     elif not imported:
-        if is_met(conversation, message):
+        if is_met(draft, conversation, message):
             conversation, met = meet(draft, conversation, message, now)
         conversation, chosen = choose(draft, conversation, message, now, limits)
     sequence = conversation.lowest_sequence - 1 if in_front else conversation.next_sequence

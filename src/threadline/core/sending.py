@@ -35,6 +35,7 @@ from threadline.core.model import (
     Claim,
     Conversation,
     ConversationRef,
+    Event,
     InboundMessage,
     Kind,
     Origin,
@@ -43,7 +44,18 @@ from threadline.core.model import (
 )
 from threadline.core.moving import notice
 from threadline.core.places import create
-from threadline.core.ports import ADAPTER, CONTACT, FIRST, MEMBER, QUOTA, SEND, SETTING
+from threadline.core.ports import (
+    ADAPTER,
+    CONTACT,
+    FIRST,
+    KNOWN,
+    MEMBER,
+    QUOTA,
+    RECORD,
+    SEND,
+    SETTING,
+    fetch,
+)
 from threadline.core.publishing import right_of
 from threadline.core.rules import allowance, delivery, speaking
 from threadline.core.rules.limits import Limits
@@ -177,12 +189,36 @@ def _place(draft: Draft, ref: ConversationRef, channel: Channel, now: datetime) 
     if found is None:
         if ref.provider in delivery.LOCAL:
             raise NotFound("there is no such conversation.")
-        found = create(draft, ref, now)
+        found = create(draft, ref, now, root=_root(draft, ref))
+    if channel.address and ref.kind is Kind.DM and _untouched(draft, found):
+        # The account heard of the place it was just opening, before that said whose it is.
+        found = replace(found, kind=Kind.DM)
     if channel.address and found.about.party is None and found.kind is Kind.DM:
         party = Party(channel.realm, channel.address)
         found = replace(found, about=replace(found.about, party=party))
         draft.save(found)
     return found
+
+
+def _untouched(draft: Draft, conversation: Conversation) -> bool:
+    """Whether nothing happened in a room but that we ourselves came in."""
+    if conversation.kind is not Kind.ROOM or conversation.head > 3:
+        return False
+    keys = [(conversation.id, one) for one in range(1, conversation.head + 1)]
+    records = fetch(draft, RECORD, keys)
+    return all(
+        one is not None and one.event is Event.MEMBER and one.actor.is_self for one in records
+    )
+
+
+def _root(draft: Draft, ref: ConversationRef) -> str | None:
+    """The message a thread hangs on, where the room has one of the thread's name: most platforms
+    name it so, and nobody may have answered there yet."""
+    room = None if ref.parent is None else draft.peeked(ref.parent.text)
+    if room is None:
+        return None
+    known = draft.get(KNOWN, (room.id, draft.id_key("", ref.conversation_id)))
+    return None if known is None else ref.conversation_id
 
 
 def _person(draft: Draft, channel: Channel, scope: str) -> int | None:

@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from threadline.core.auditing import audit, named
+from threadline.core.consenting import carry
 from threadline.core.draft import Draft
 from threadline.core.errors import Conflict, InvalidInput, NotFound
 from threadline.core.ids import number_of, public
 from threadline.core.meeting import CODE_SPACE, heir_of
 from threadline.core.model import Caller
-from threadline.core.people import EVERYTHING, NAMES, Code, ConsentState, Contact, Person
+from threadline.core.people import EVERYTHING, NAMES, Code, Contact, Person
 from threadline.core.ports import (
     CODE,
     CONSENT,
-    CONSENTS_OF,
     CONTACT,
     ENDED_CODES,
     PEOPLE,
@@ -260,11 +260,7 @@ class Merge(Story[PersonState]):
         kept, other = known(draft, self.scope, self.keep), known(draft, self.scope, self.other)
         if kept.id == other.id:
             return draft.changes, person_state(draft, kept, {})
-        rows = draft.page(Page(CONSENTS_OF, (other.id, EVERYTHING, SWEEP)))
-        abouts = [EVERYTHING, *(row.about for row in rows)]
-        fetch(draft, CONSENT, [(one.id, about) for one in (kept, other) for about in abouts])
-        for about in abouts:
-            _carry(draft, kept, about, other)
+        carry(draft, other.id, kept.id)
         own: dict[Any, Contact | None] = {}
         contacts = contacts_of(draft, other)
         fetch(draft, CONTACT, [one.key for one in contacts])
@@ -290,16 +286,6 @@ class Merge(Story[PersonState]):
             other=public(other.id),
         )
         return draft.changes, person_state(draft, merged, own)
-
-
-def _carry(draft: Draft, kept: Person, about: str, other: Person) -> None:
-    """What was decided for the other person; off wins over on."""
-    theirs = draft.get(CONSENT, (other.id, about))
-    mine = draft.get(CONSENT, (kept.id, about))
-    if theirs is None or (mine is not None and mine.state is ConsentState.OFF):
-        return
-    if mine is None or theirs.state is ConsentState.OFF:
-        draft.put(CONSENT, (kept.id, about), replace(theirs, subject=kept.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

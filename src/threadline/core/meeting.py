@@ -62,14 +62,15 @@ NOBODY_MET = Met()
 
 
 def is_met(conversation: Conversation, message: InboundMessage) -> bool:
-    """Whether a live message is a person's own, in a direct conversation on a platform."""
+    """Whether a live message is a person's own, in a direct conversation: on a platform, or on our
+    own page, where nobody else could decide whether they are written to."""
     return (
         conversation.kind is Kind.DM
         and message.direction is Direction.INBOUND
         and message.event is Event.MESSAGE
         and not message.actor.is_bot
         and not message.actor.is_self
-        and conversation.ref.provider not in delivery.LOCAL
+        and conversation.ref.provider != delivery.INTERNAL
     )
 
 

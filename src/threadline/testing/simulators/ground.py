@@ -49,8 +49,16 @@ class Ground:
         return self.shelf.book(f"platform.{name}")
 
     def now(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
+        """Seconds since 1970, by the platform's own clock."""
+        ahead: float = self.settings.get("ahead", 0.0)
+        return time.time() + ahead
+
+    def move(self, seconds: float) -> float:
+        """Let time pass there; what was to come meanwhile comes now. How far it is ahead of us."""
+        ahead: float = self.settings.get("ahead", 0.0) + seconds
+        self.settings["ahead"] = ahead
+        self._ring()
+        return ahead
 
     def number(self, name: str, first: int = 1) -> int:
         """The next number of a series, never given twice."""

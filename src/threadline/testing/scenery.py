@@ -30,6 +30,8 @@ class Scene(Held):
     kind: ClassVar[str] = "room"
     # Whether its answer to something we said can be kept back (`hold`).
     holds: ClassVar[bool] = True
+    # Whether its own clock can be moved.
+    moves: ClassVar[bool] = True
     # Whether people have to write to us before we may write to them.
     asked_first: ClassVar[bool] = False
 
@@ -79,9 +81,9 @@ class Scene(Held):
     def address(self, who: str) -> str:
         """Who somebody is there, as a send names them behind the provider's name."""
 
-    def move(self, **by: float) -> bool:
-        """Let the platform's own clock go on (`hours=`); whether it has one that can be moved."""
-        return False
+    def move(self, **by: float) -> None:
+        """Let the platform's own clock go on (`hours=`), where it `moves`."""
+        return  # A real server has the time there is.
 
     def idle(self) -> None:
         """Wait until no event is on its way."""
@@ -137,10 +139,9 @@ class Simulated(Scene):
         found = self.platform.effects("message", place=place, at_least=at_least)
         return [Effect(str(one.get("id") or one.get("message_id")), one["text"]) for one in found]
 
-    def move(self, **by: float) -> bool:
+    def move(self, **by: float) -> None:
         """See `Scene.move`."""
         self.platform.move(**by)
-        return True
 
     def idle(self) -> None:
         """See `Scene.idle`."""

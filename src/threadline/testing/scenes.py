@@ -197,6 +197,7 @@ class Matrix(Scene):
     title = "Matrix"
     way = "a long poll of a real Synapse"
     holds = False
+    moves = False
 
     def __init__(self, folder: Path, speed: float | None = None) -> None:
         super().__init__()

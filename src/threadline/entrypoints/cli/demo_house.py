@@ -40,7 +40,7 @@ class Somebody(Protocol):
     async def said(self) -> list[str]:
         """What they see of us, by the platform's own count."""
 
-    async def move(self, **by: float) -> bool:
+    async def move(self, **by: float) -> None:
         """Let the platform's own clock go on, where it has one that can be moved."""
 
 
@@ -119,13 +119,14 @@ class House:
 
 
 @asynccontextmanager
-async def at_home(store: str, port: int = 0) -> AsyncIterator[House]:
-    """A server on this store, until it is left. Raises what opening the store does."""
+async def at_home(store: str, port: int = 0, *, behind: float = 0.0) -> AsyncIterator[House]:
+    """A server on this store, until it is left, whose clock is so many hours behind. Raises what
+    opening the store does."""
     from threadline.entrypoints.http.server import ServerSettings, listening, served
     from threadline.entrypoints.logs import configure
 
     configure(level="error")
-    clock = StillClock(datetime.now(UTC) + timedelta(seconds=1))
+    clock = StillClock(datetime.now(UTC) + timedelta(seconds=1, hours=-behind))
     where = ServerSettings(port=port)
     async with Threadline.open(store, clock=clock, allow_private=True) as line:
         with listening(where) as sock:

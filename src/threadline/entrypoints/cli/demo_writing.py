@@ -32,6 +32,7 @@ STOP = "stop"
 TOO_LATE = "One more thing about the oven …"
 TOMORROW = "Good morning. The oven is cold."
 FIRST_HOURS, ANSWER_HOURS, NEXT_HOURS = 2, 5, 24
+HOURS = FIRST_HOURS + ANSWER_HOURS + NEXT_HOURS
 
 
 @dataclass(slots=True)

@@ -355,6 +355,12 @@ class Story(Means):
         behind = 0.0 if self.there.moves else HOURS
         house = await stack.enter_async_context(at_home(store, port, behind=behind))
         await self.order(self.there.attended)
+        if behind:
+            self.console.print(
+                f"\n{self.there.title} goes by the real time, so our clock begins {behind} hours "
+                "behind it: what people write bears theirs.",
+                style="dim",
+            )
         ada, ben = [
             Neighbour(
                 name=who,

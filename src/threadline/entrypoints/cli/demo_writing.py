@@ -163,7 +163,9 @@ class Initiative:
 
     def _shown(self, context: str) -> None:
         """The words of a context that were said, as the agent gets them."""
-        self.steps.console.print(f"\nThe context of `{REMINDER}` as it is woken, ready for a model:")
+        self.steps.console.print(
+            f"\nThe context of `{REMINDER}` as it is woken, ready for a model:"
+        )
         shown = Text(inert_text(context).strip(), style="dim")
         self.steps.console.print(Padding(shown, (0, 2, 1, 4)))
 

@@ -123,9 +123,7 @@ async def at_home(store: str, port: int = 0, *, behind: float = 0.0) -> AsyncIte
     """A server on this store, until it is left, whose clock is so many hours behind. Raises what
     opening the store does."""
     from threadline.entrypoints.http.server import ServerSettings, listening, served
-    from threadline.entrypoints.logs import configure
 
-    configure(level="error")
     clock = StillClock(datetime.now(UTC) + timedelta(seconds=1, hours=-behind))
     where = ServerSettings(port=port)
     async with Threadline.open(store, clock=clock, allow_private=True) as line:

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("src", "tests", "crash", "bench", "sabotage", "scripts", "pyproject.toml", "README.md")
 WORKERS = 2
 TIMEOUT = 300
+TOGETHER = 3_600
 TESTS_FAILED = 1
 
 
@@ -77,13 +78,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def tried(folder: Path, tests: tuple[str, ...]) -> int:
-    """Run tests in a copy; pytest's exit code."""
+def tried(folder: Path, tests: tuple[str, ...], *, timeout: float = TIMEOUT) -> int:
+    """Run tests in a copy, for at most so many seconds; pytest's exit code."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += ["-p", "no:randomly", "-k", "not postgres", *tests]
     env = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
     done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, timeout=TIMEOUT, check=False
+        command, cwd=folder, env=env, capture_output=True, timeout=timeout, check=False
     )
     return done.returncode
 
@@ -111,7 +112,7 @@ def unbroken(entries: list[Sabotage]) -> int:
     """Run every named test on an unbroken copy."""
     tests = tuple(dict.fromkeys(test for entry in entries for test in entry.tests))
     with tempfile.TemporaryDirectory(prefix="threadline-sabotage-") as name:
-        return tried(copied(Path(name)), tests)
+        return tried(copied(Path(name)), tests, timeout=TOGETHER)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -132,8 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
     if code := unbroken(entries):
         console.print(f"The named tests are not green to begin with (pytest says {code}).")
         return 1
+    verdicts = []
     with ThreadPoolExecutor(WORKERS) as pool:
-        verdicts = list(pool.map(broken, entries))
+        for verdict in pool.map(broken, entries):
+            verdicts.append(verdict)
+            # Long before the table: a run that is cut short has said what it found.
+            console.print(f"{verdict.result}: {verdict.sabotage.name}", highlight=False)
     table = Table("sabotage", "noticed by", "result", "s")
     for verdict in verdicts:
         tests = "\n".join(test.rsplit("::", 1)[-1] for test in verdict.sabotage.tests)

@@ -260,8 +260,8 @@ def limits(
 ) -> None:
     """Show how often sessions may write first, or change it, at once and for every server.
 
-      threadline limits
-      threadline limits recipient_per_day=3 session_per_hour=50
+    threadline limits
+    threadline limits recipient_per_day=3 session_per_hour=50
     """
 
     async def work(line: Line) -> None:

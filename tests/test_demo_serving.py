@@ -217,6 +217,18 @@ def test_a_folder_with_another_store_is_refused(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["threadline.db"]
 
 
+def test_a_demo_of_another_version_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "demo.json").write_text('{"room": "1", "link": "/chat/x"}')
+
+    done = subprocess.run(
+        [PROGRAM, "demo", "--folder", str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 2
+    assert "of another version: delete that folder" in " ".join(done.stderr.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["demo.json"]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -35,6 +35,7 @@ TITLE = "The lobby"
 CHAT = ConversationRef("web", "demo", "reminders", kind=Kind.DM)
 CHAT_TITLE = "You and @reminder"
 FACTS = "demo.json"
+FACTS_HELD = {"room", "link", "alone"}
 GUIDE = Actor("guide", "Guide", is_bot=True)
 AGENTS = (ARCHIVE, MINUTES, REMINDER)
 GOODBYE_SECONDS = 12.0
@@ -129,11 +130,16 @@ class Demo:
     async def prepare(self) -> None:
         """Fill the store where it is new; go on with what is there otherwise.
 
-        Raises `ConfigError` where the folder holds a store that no demo made.
+        Raises `ConfigError` where the folder holds a store that no demo made, or another version's.
         """
         facts = self._folder / FACTS
         if facts.exists():
             self._facts = json.loads(facts.read_text("utf-8"))
+            if set(self._facts) != FACTS_HELD:
+                raise ConfigError(
+                    f"the demo in {self._folder} is of another version: delete that folder, or "
+                    "name another one with --folder."
+                )
             self._console.print(f"Going on with the demo in {self._folder}.")
             return
         if self._store.exists():

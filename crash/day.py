@@ -187,7 +187,7 @@ class Day:
         """Let time pass, for the server and for the platforms."""
         self._ahead += seconds
         for there in self._places.scenes.values():
-            there.platform.clock(self._ahead)
+            there.platform.move(seconds=seconds)
         self._clock.set(self._ahead)
 
     # --- the day ---------------------------------------------------------------------------

@@ -23,7 +23,9 @@ SRC = ROOT / "src" / "threadline"
 ROOMS = ("core", "flows", "adapters", "archives", "stores", "transports", "entrypoints", "testing")
 OPENS = {room: {"core"} for room in ROOMS} | {"entrypoints": {"core", "flows"}}
 CLI = "entrypoints/cli"
-SIMULATE = tuple(f"{CLI}/{name}.py" for name in ("demo_means", "demo_platform", "simulating"))
+SIMULATE = tuple(
+    f"{CLI}/{name}.py" for name in ("demo_house", "demo_means", "demo_platform", "simulating")
+)
 # These are not in a room. `app` is the composition root; the others may open what is named.
 DOORS = {
     "app.py": set(ROOMS) - {"entrypoints", "testing"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.told import OF_THE_CHAPTERS, places_of
 from threadline.adapters.registry import providers
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.cli.demo_means import ANSWERS
 from threadline.entrypoints.cli.demo_platform import tell
 from threadline.testing import scenes
-from threadline.testing.scenes import SCENES
+from threadline.testing.scenes import SCENES, Simulated
+from threadline.testing.simulation import Simulation
 
 PROGRAM = str(Path(sys.executable).with_name("threadline"))
 SECONDS = 120.0
@@ -42,7 +45,7 @@ def still_running(told: str) -> list[int]:
     return [pid for pid in found if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.acceptance("B6", "G5", "G6")
+@pytest.mark.acceptance("B6", "G5", "G6", "H1", "H6", "L6")
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_the_story_is_told_on_the_platform_and_every_promise_is_kept(
     name: str, tmp_path: Path
@@ -53,10 +56,26 @@ def test_the_story_is_told_on_the_platform_and_every_promise_is_kept(
 
     assert demo.returncode == 0, told
     assert "✗" not in told
-    assert told.count("✓") == (6 if "arrive once more" in told else 5)
+    assert told.count("✓") == OF_THE_CHAPTERS + (6 if "arrive once more" in told else 5)
     assert "The server ended by signal 9." in told
     assert f"{len(ANSWERS)} answers said: 0 lost, 0 doubled" in told
     assert still_running(told) == []
+    refs, said = asyncio.run(places_of(tmp_path / "home", name))
+    if issubclass(SCENES[name], Simulated):
+        seen = seen_by(tmp_path / "home" / "platform", name)
+        for who, ref in refs.items():
+            ours = [(one.message_id, one.text) for one in said[who] if one.source_session_id]
+            assert seen[ref.conversation_id] == ours
+
+
+def seen_by(folder: Path, name: str) -> dict[str, list[tuple[str, str]]]:
+    """What people see of us in each place, asked of the platform as the demo left it."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    with Simulation(SCENES[name].named, folder) as platform:
+        for one in platform.effects("message"):
+            known = str(one.get("id") or one.get("message_id"))
+            found.setdefault(one["place"], []).append((known, one["text"]))
+    return found
 
 
 def test_interrupted_it_takes_everything_with_it(tmp_path: Path) -> None:

@@ -88,11 +88,9 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 class Lobby:
     """The demo's room, seen from outside; it writes until it is answered."""
 
-    def __init__(self, demo: Demo) -> None:
+    def __init__(self, demo: Demo, ref: str = "web/demo/lobby") -> None:
         self._client = demo.client()
-        [found] = self.ask("GET", "/v1/conversations", params={"ref": "web/demo/lobby"})[
-            "conversations"
-        ]
+        [found] = self.ask("GET", "/v1/conversations", params={"ref": ref})["conversations"]
         self.path = f"/v1/conversations/{found['id']}/transcript"
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
@@ -113,6 +111,11 @@ class Lobby:
         body = {"text": text, "message_id": f"m{number}", "actor": actor}
         self.ask("POST", self.path, json=body)
 
+    def sends(self) -> list[dict[str, Any]]:
+        """What sessions said first, or want to, newest first."""
+        found: list[dict[str, Any]] = self.ask("GET", "/v1/sends")["sends"]
+        return found
+
     def texts(self) -> list[str]:
         """What stands in the room."""
         page = self.ask("GET", self.path, params={"limit": 500})
@@ -129,26 +132,59 @@ class Lobby:
         self._client.close()
 
 
-def test_three_agents_answer_and_whatever_is_killed_comes_back(demo: Demo) -> None:
+def test_agents_answer_and_whatever_is_killed_comes_back(demo: Demo) -> None:
     """The server and an agent are killed in the middle; each answer comes once."""
     assert set(demo.pids) == {"the server", "@archive", "@minutes", "@reminder"}
     lobby = Lobby(demo)
     lobby.say("We decided to ship on Friday.", 1)
-    lobby.say("@reminder in 2 seconds: look at the oven", 2)
-    lobby.wait_for("I will come back in 2 seconds")
+    lobby.say("Good.", 2)
 
-    os.kill(demo.pids["@reminder"], signal.SIGKILL)
+    os.kill(demo.pids["@archive"], signal.SIGKILL)
     os.kill(demo.pids["the server"], signal.SIGKILL)
     lobby.say("@minutes please", 3)
     lobby.say("@archive ubuntu", 4)
 
     lobby.wait_for("Minutes of ")
     lobby.wait_for("About “ubuntu”")
-    lobby.wait_for("you asked me 2 seconds ago to come back: look at the oven")
     texts = lobby.texts()
     lobby.close()
-    assert len(texts) == len(set(texts)) == 8
+    assert len(texts) == len(set(texts)) == 6
     assert "Ada: We decided to ship on Friday." in next(one for one in texts if "Minutes" in one)
+    assert demo.stop() == 0
+
+
+@pytest.mark.acceptance("H1", "H6")
+def test_an_agent_writes_first_in_the_chat_is_answered_and_told_to_stop(demo: Demo) -> None:
+    """What it planned outlives its process and the server; after "stop" nothing of it is said."""
+    assert len(re.findall(r"/chat/\S+", demo.told)) == 2
+    chat = Lobby(demo, "web/demo/reminders")
+    chat.say("in 2 seconds: look at the oven", 1)
+    chat.wait_for("I will come back in 2 seconds")
+    os.kill(demo.pids["@reminder"], signal.SIGKILL)
+    os.kill(demo.pids["the server"], signal.SIGKILL)
+
+    first = "Ada, you asked me 2 seconds ago to come back: look at the oven."
+    chat.wait_for(first)
+    chat.say("yes, do it", 2)
+    chat.wait_for("Done: look at the oven.")
+    chat.say("in 3 seconds: look again", 3)
+    chat.wait_for("I will come back in 3 seconds")
+    chat.say("Stop!", 4)
+    until = time.monotonic() + SECONDS
+    while (last := chat.sends()[0])["state"] == "scheduled":
+        assert time.monotonic() < until, last
+    texts = chat.texts()
+    sends = chat.sends()
+    chat.close()
+
+    assert [(one["state"], one["session_id"]) for one in sends] == [
+        ("failed", "reminder"),
+        ("delivered", "reminder"),
+    ]
+    assert "turned off by person" in sends[0]["reason"]
+    assert texts[-1] == "Stop!"
+    assert texts[2:5] == [first, "yes, do it", "Done: look at the oven."]
+    assert len(texts) == 8
     assert demo.stop() == 0
 
 
@@ -179,6 +215,18 @@ def test_a_folder_with_another_store_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "name another folder" in done.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["threadline.db"]
+
+
+def test_a_demo_of_another_version_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "demo.json").write_text('{"room": "1", "link": "/chat/x"}')
+
+    done = subprocess.run(
+        [PROGRAM, "demo", "--folder", str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 2
+    assert "of another version: delete that folder" in " ".join(done.stderr.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["demo.json"]
 
 
 @pytest.mark.parametrize(

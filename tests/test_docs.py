@@ -142,7 +142,9 @@ def test_the_embedded_example_of_the_readme_may_be_run_twice(
 ) -> None:
     """As the README says below it."""
     monkeypatch.chdir(tmp_path)
-    [example, output] = [block.text for block in blocks(ROOT / "README.md")[3:5]]
+    texts = [block.text for block in blocks(ROOT / "README.md")]
+    at = next(number for number, text in enumerate(texts) if "Threadline.open" in text)
+    [example, output] = texts[at : at + 2]
     printed = io.StringIO()
 
     with redirect_stdout(printed):

@@ -128,6 +128,17 @@ def test_a_killed_simulator_goes_on_where_it_was(parrot: Simulation) -> None:
     assert [one["text"] for one in parrot.effects()] == ["before", "meanwhile", "after"]
 
 
+def test_time_passes_there_when_it_is_told_to_and_stays_passed(parrot: Simulation) -> None:
+    say(parrot, "early")
+    parrot.move(hours=5)
+    parrot.kill()
+    parrot.start()
+    say(parrot, "late")
+
+    early, late = [one["at"] for one in parrot.effects()]
+    assert 5 * 3600 <= late - early < 6 * 3600
+
+
 async def test_a_webhook_is_called_again_on_the_platforms_schedule_and_in_order(
     parrot: Simulation,
 ) -> None:

@@ -63,14 +63,15 @@ NOBODY_MET = Met()
 
 
 def is_met(draft: Draft, conversation: Conversation, message: InboundMessage) -> bool:
-    """Whether a live message is a person's own, in a direct conversation on a platform or in one
-    of its threads."""
+    """Whether a live message is a person's own, in a direct conversation or in one of its threads:
+    on a platform, or on our own page, where nobody else could decide whether they are written to.
+    """
     return (
         message.direction is Direction.INBOUND
         and message.event is Event.MESSAGE
         and not message.actor.is_bot
         and not message.actor.is_self
-        and conversation.ref.provider not in delivery.LOCAL
+        and conversation.ref.provider != delivery.INTERNAL
         and (
             is_direct(draft, conversation)
             or (message.parent is not None and message.parent.kind is Kind.DM)

@@ -13,147 +13,16 @@ in `SCENES`.
 
 from __future__ import annotations
 
-import itertools
 import time
-from abc import abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
-from threadline.testing.held import Held
 from threadline.testing.homeserver import PYTHON, Homeserver
-from threadline.testing.simulation import PATIENCE, Refusal, Simulation
+from threadline.testing.scenery import Effect, Scene, Simulated
+from threadline.testing.simulation import PATIENCE, Refusal
 
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A message of ours that everybody there sees."""
-
-    id: str
-    text: str
-
-
-class Scene(Held):
-    """One platform with people on it. A place is the id of a conversation, as a ref names it."""
-
-    title: ClassVar[str]
-    # How its events reach us.
-    way: ClassVar[str]
-    # What a place is, and whether several people talk in one.
-    kind: ClassVar[str] = "room"
-    # Whether its answer to something we said can be kept back (`hold`).
-    holds: ClassVar[bool] = True
-    # Whether people have to write to us before we may write to them.
-    asked_first: ClassVar[bool] = False
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(101)
-        self._people: dict[str, int] = {}
-
-    @property
-    def together(self) -> bool:
-        """Whether several people talk in one place."""
-        return self.kind != "dm"
-
-    @property
-    @abstractmethod
-    def pid(self) -> int:
-        """The platform's process."""
-
-    @abstractmethod
-    def given(self, url: str) -> dict[str, str]:
-        """What connecting is told, where our server is reached at `url`."""
-
-    def hook(self, address: str) -> None:
-        """Enter the address of our webhook on the platform's pages, where a call cannot."""
-        return  # Most are told by a call.
-
-    def attended(self) -> None:
-        """Wait until somebody listens, where nobody is told later of what happened before."""
-        return  # Most keep everything for whoever comes.
-
-    @abstractmethod
-    def place(self) -> str:
-        """A new place where people and our account talk."""
-
-    @abstractmethod
-    def says(self, place: str, who: str, text: str) -> None:
-        """Somebody writes."""
-
-    @abstractmethod
-    def said(self, place: str, at_least: int = 0) -> list[Effect]:
-        """What is seen of us in a place, once there is so much of it."""
-
-    def idle(self) -> None:
-        """Wait until no event is on its way."""
-        return  # Where that cannot be asked.
-
-    def again(self) -> int:
-        """Let every event there was arrive once more; how many."""
-        return 0
-
-    def hold(self, place: str) -> None:
-        """Say the next message of ours, and keep its answer back."""
-        return  # See `holds`.
-
-    def release(self) -> None:
-        """Let the answers go that are kept back."""
-        return  # See `holds`.
-
-    def person(self, who: str) -> int:
-        """Somebody's number."""
-        return self._people.setdefault(who, len(self._people) + 42)
-
-
-class Simulated(Scene):
-    """A platform that is simulated. `named` is what the simulator is called."""
-
-    named: ClassVar[str]
-    # How many times quicker its clocks run.
-    speed: ClassVar[float] = 1.0
-
-    def __init__(self, folder: Path, speed: float | None = None) -> None:
-        super().__init__()
-        self.platform = Simulation(self.named, folder, speed=speed or self.speed)
-
-    @property
-    def pid(self) -> int:
-        """See `Scene.pid`."""
-        return self.platform.pid
-
-    def start(self) -> None:
-        """See `Held.start`."""
-        self.platform.start()
-
-    def close(self) -> None:
-        """See `Held.close`."""
-        self.platform.close()
-
-    def given(self, url: str) -> dict[str, str]:
-        """See `Scene.given`."""
-        return {**self.platform.credentials, "api": self.platform.url}
-
-    def said(self, place: str, at_least: int = 0) -> list[Effect]:
-        """See `Scene.said`."""
-        found = self.platform.effects("message", place=place, at_least=at_least)
-        return [Effect(str(one.get("id") or one.get("message_id")), one["text"]) for one in found]
-
-    def idle(self) -> None:
-        """See `Scene.idle`."""
-        self.platform.idle()
-
-    def again(self) -> int:
-        """See `Scene.again`."""
-        return self.platform.redeliver()
-
-    def hold(self, place: str) -> None:
-        """See `Scene.hold`."""
-        self.platform.fault("slow", place=place)
-
-    def release(self) -> None:
-        """See `Scene.release`."""
-        self.platform.release()
+__all__ = ["SCENES", "Effect", "Scene", "Simulated", "scene"]
 
 
 class Telegram(Simulated):
@@ -172,6 +41,14 @@ class Telegram(Simulated):
     def says(self, place: str, who: str, text: str) -> None:
         """See `Scene.says`."""
         self.platform.do("say", chat=int(place), user=self.person(who), name=who, text=text)
+
+    def direct(self, who: str) -> str:
+        """Their private chat."""
+        return self.address(who)
+
+    def address(self, who: str) -> str:
+        """See `Scene.address`."""
+        return str(self.person(who))
 
 
 class Discord(Simulated):
@@ -197,6 +74,15 @@ class Discord(Simulated):
     def says(self, place: str, who: str, text: str) -> None:
         """See `Scene.says`."""
         self.platform.do("say", channel=place, user=who, text=text)
+
+    def direct(self, who: str) -> str:
+        """Their direct message channel."""
+        return str(self.platform.do("dm", user=who)["id"])
+
+    def address(self, who: str) -> str:
+        """See `Scene.address`."""
+        users = self.platform.do("dm", user=who)["recipients"]
+        return next(str(one["id"]) for one in users if one["username"] == who)
 
 
 class Slack(Simulated):
@@ -224,6 +110,14 @@ class Slack(Simulated):
         """See `Scene.says`."""
         self.platform.do("say", channel=place, user=who, text=text)
 
+    def direct(self, who: str) -> str:
+        """Their direct message."""
+        return str(self.platform.do("dm", users=who)["id"])
+
+    def address(self, who: str) -> str:
+        """See `Scene.address`."""
+        return str(self.platform.do("person", user=who)["id"])
+
 
 class WhatsApp(Simulated):
     """People who write to a business number, each by themselves."""
@@ -247,6 +141,14 @@ class WhatsApp(Simulated):
         """See `Scene.says`."""
         phone = f"15550{place.removeprefix('US.'):0>6}"
         self.platform.do("say", phone=phone, user_id=place, name=who, text=text)
+
+    def direct(self, who: str) -> str:
+        """See `Scene.direct`."""
+        return self.address(who)
+
+    def address(self, who: str) -> str:
+        """Their user id."""
+        return f"US.{9000 + self.person(who)}"
 
 
 class Twilio(Simulated):
@@ -280,6 +182,14 @@ class Twilio(Simulated):
         phone = place.removeprefix("whatsapp:")
         self.platform.do("say", phone=phone, text=text, name=who)
 
+    def direct(self, who: str) -> str:
+        """See `Scene.direct`."""
+        return self.address(who)
+
+    def address(self, who: str) -> str:
+        """Their WhatsApp address."""
+        return f"whatsapp:+15559{self.person(who):0>6}"
+
 
 class Matrix(Scene):
     """A room on a real Synapse. What is seen in it is what the homeserver shows a person there."""
@@ -287,6 +197,7 @@ class Matrix(Scene):
     title = "Matrix"
     way = "a long poll of a real Synapse"
     holds = False
+    moves = False
 
     def __init__(self, folder: Path, speed: float | None = None) -> None:
         super().__init__()
@@ -297,6 +208,9 @@ class Matrix(Scene):
             )
         self._server = Homeserver(folder)
         self._tokens: dict[str, tuple[str, str]] = {}
+        # Who sees what is said in a room, and who came in.
+        self._eyes: dict[str, str] = {}
+        self._inside: set[tuple[str, str]] = set()
         self._bot: tuple[str, str] = ("", "")
 
     @property
@@ -319,8 +233,21 @@ class Matrix(Scene):
 
     def place(self) -> str:
         """A room that the bot was invited to, once it has come in."""
-        made = {"preset": "public_chat", "name": "Launch", "invite": [self._bot[0]]}
-        room = str(self._ask("Ada", "POST", "createRoom", made)["room_id"])
+        return self._made("Ada", {"preset": "public_chat", "name": "Launch"})
+
+    def direct(self, who: str) -> str:
+        """A direct room that the bot was invited to, once it has come in."""
+        return self._made(who, {"preset": "trusted_private_chat", "is_direct": True})
+
+    def address(self, who: str) -> str:
+        """Their Matrix id."""
+        return self._token(who)[0]
+
+    def _made(self, who: str, about: dict[str, Any]) -> str:
+        room = str(
+            self._ask(who, "POST", "createRoom", about | {"invite": [self._bot[0]]})["room_id"]
+        )
+        self._eyes[room] = who
         deadline = time.monotonic() + PATIENCE
         while self._bot[0] not in self._joined(room):
             if time.monotonic() > deadline:
@@ -331,18 +258,22 @@ class Matrix(Scene):
     def says(self, place: str, who: str, text: str) -> None:
         """See `Scene.says`."""
         room = quote(place)
-        if self._token(who)[0] not in self._joined(place):
+        if (place, who) not in self._inside:
+            # Who is in already, or was invited, may do that as well.
             self._ask(who, "POST", f"rooms/{room}/join", {})
+            self._inside.add((place, who))
+            self._eyes.setdefault(place, who)
         path = f"rooms/{room}/send/m.room.message/{next(self._numbers)}"
         self._ask(who, "PUT", path, {"msgtype": "m.text", "body": text})
 
     def said(self, place: str, at_least: int = 0) -> list[Effect]:
         """See `Scene.said`."""
         deadline = time.monotonic() + PATIENCE
+        eyes = self._token(self._eyes[place])[1]
         while True:
             found = [
                 Effect(one["event_id"], one["content"].get("body", ""))
-                for one in self._server.events(self._token("Ada")[1], place)
+                for one in self._server.events(eyes, place)
                 if one["type"] == "m.room.message" and one["sender"] == self._bot[0]
             ]
             if len(found) >= at_least:
@@ -352,7 +283,8 @@ class Matrix(Scene):
             time.sleep(0.05)
 
     def _joined(self, room: str) -> Any:
-        return self._ask("Ada", "GET", f"rooms/{quote(room)}/joined_members")["joined"]
+        path = f"rooms/{quote(room)}/joined_members"
+        return self._ask(self._eyes[room], "GET", path)["joined"]
 
     def _token(self, who: str) -> tuple[str, str]:
         if who not in self._tokens:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,6 @@ class Simulation(Held):
         """Let the answers go that `slow` holds."""
         self._order("POST", "release")
 
-    def clock(self, ahead: float) -> None:
-        """Let its clock be so many seconds ahead of this machine's."""
-        self._order("POST", "clock", {"ahead": ahead})
-
     def webhook(self, url: str, secret: str = "") -> None:
         """Send events there, signed with the secret; nowhere with an empty URL."""
         self._order("POST", "webhook", {"url": url, "secret": secret})
@@ -109,6 +106,10 @@ class Simulation(Held):
         """Let one event, or all there were, arrive once more; how many."""
         done: int = self._order("POST", "redeliver", {"number": number})["events"]
         return done
+
+    def move(self, **by: float) -> None:
+        """Let its clock go on by `days=`, `hours=`, `minutes=`, `seconds=`."""
+        self._order("POST", "move", {"seconds": timedelta(**by).total_seconds()})
 
     def disconnect(self, code: int = 1000) -> int:
         """Close the sockets; how many there were."""

@@ -211,16 +211,21 @@ def demo(
 ) -> None:
     """Talk to three agents in your browser, on a server and a store of its own.
 
-    Real conversations are imported, and one of the agents looks things up in them. Kill the server
-    or an agent while you write: it is started again, and nothing is lost or said twice. In the same
-    folder a later demo goes on where this one stopped.
+    Real conversations are imported, and one of the agents looks things up in them; another writes
+    first, when you asked it to. Kill the server or an agent while you write: it is started again,
+    and nothing is lost or said twice. In the same folder a later demo goes on where this one
+    stopped.
 
       threadline demo
-      threadline demo --script   # half a minute, no browser: readers, a speaker, kill -9
+      threadline demo --script   # half a minute, no browser: kill -9, writing first, MCP tools
       threadline demo --telegram   # or --discord, --whatsapp, --twilio, --slack, --matrix
     """
 
     def run() -> int:
+        from threadline.entrypoints.logs import configure
+
+        # The terminal is for whoever watches; what goes wrong is still said.
+        configure(level="error")
         if provider is not None:
             return _on_a_platform(provider, folder)
         if script:

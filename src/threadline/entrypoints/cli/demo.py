@@ -22,8 +22,8 @@ from rich.console import Console
 
 from threadline import Actor, ConversationRef, Threadline
 from threadline.core.errors import ConfigError, ThreadlineError
-from threadline.core.model import Controller, Direction, Event, InboundMessage
-from threadline.entrypoints.cli.demo_agents import ARCHIVE, MINUTES, REMINDER
+from threadline.core.model import Controller, Direction, Event, InboundMessage, Kind
+from threadline.entrypoints.cli.demo_agents import ARCHIVE, HOW_TO_ASK, MINUTES, REMINDER
 from threadline.entrypoints.cli.demo_import import import_all, show_table
 from threadline.entrypoints.cli.serving import keep_secret
 
@@ -31,7 +31,11 @@ HERE = Path(__file__).parent
 SAMPLE = HERE / "sample"
 ROOM = "web/demo/lobby"
 TITLE = "The lobby"
+# Where a person is alone with the agent that writes first.
+CHAT = ConversationRef("web", "demo", "reminders", kind=Kind.DM)
+CHAT_TITLE = "You and @reminder"
 FACTS = "demo.json"
+FACTS_HELD = {"room", "link", "alone"}
 GUIDE = Actor("guide", "Guide", is_bot=True)
 AGENTS = (ARCHIVE, MINUTES, REMINDER)
 GOODBYE_SECONDS = 12.0
@@ -39,10 +43,13 @@ GOODBYE_SECONDS = 12.0
 SOON_SECONDS = 3.0
 DEATHS = 5
 TOUR = (
-    "Welcome. Three agents are in this room; each is a program of its own. Try these:",
+    "Welcome. Two agents are in this room, a third has a chat with you alone: the terminal shows "
+    "its link. Each is a program of its own. Try these:",
     "1. “@archive ubuntu upgrade”: it looks through the conversations that were imported.",
     "2. “We decided to ship on Friday.” and then “@minutes please”: it read along all the time.",
-    "3. “@reminder in 20 seconds: look at the oven”: it comes back by itself, into this room.",
+    "3. In the other chat, “in 20 seconds: look at the oven”: @reminder writes first when the time "
+    "has come, also where it was killed meanwhile. Answer “yes, do it”; then plan another one and "
+    "say “stop”: nothing more comes.",
     "4. Open this link in a second window under another name: who joins late reads what was said.",
     "5. Kill the server in the middle of it all (the terminal shows how), and write on: your words "
     "wait in the page and arrive once. Kill an agent as well: it goes on where it stopped.",
@@ -92,6 +99,19 @@ class Kept:
             await process.wait()
 
 
+async def _guided(tl: Threadline, place: ConversationRef, text: str) -> None:
+    """The guide says something that wakes nobody."""
+    await tl.inbound.append(
+        InboundMessage(
+            conversation=place,
+            actor=GUIDE,
+            text=text,
+            event=Event.NOTICE,
+            direction=Direction.OUTBOUND,
+        )
+    )
+
+
 class Demo:
     """The demo in one folder."""
 
@@ -110,11 +130,16 @@ class Demo:
     async def prepare(self) -> None:
         """Fill the store where it is new; go on with what is there otherwise.
 
-        Raises `ConfigError` where the folder holds a store that no demo made.
+        Raises `ConfigError` where the folder holds a store that no demo made, or another version's.
         """
         facts = self._folder / FACTS
         if facts.exists():
             self._facts = json.loads(facts.read_text("utf-8"))
+            if set(self._facts) != FACTS_HELD:
+                raise ConfigError(
+                    f"the demo in {self._folder} is of another version: delete that folder, or "
+                    "name another one with --folder."
+                )
             self._console.print(f"Going on with the demo in {self._folder}.")
             return
         if self._store.exists():
@@ -128,28 +153,34 @@ class Demo:
         keep_secret(facts, json.dumps(self._facts))
 
     async def _furnish(self, tl: Threadline) -> None:
-        """A room with three agents in it, and a link to it; one of them reads everything else."""
+        """A room with two agents and a chat with the third, and a link to each; one of them reads
+        everything else."""
         everybody = Controller(None)
         room = await tl.conversations.ensure(ROOM, title=TITLE)
         for text in TOUR:
-            await tl.inbound.append(
-                InboundMessage(
-                    conversation=ConversationRef.parse(ROOM),
-                    actor=GUIDE,
-                    text=text,
-                    event=Event.NOTICE,
-                    direction=Direction.OUTBOUND,
-                )
-            )
+            await _guided(tl, ConversationRef.parse(ROOM), text)
         # They answer when they are named, and leave people alone otherwise.
         await tl.speakers.group(ROOM, mode="mention")
-        for name in AGENTS:
+        for name in (ARCHIVE, MINUTES):
             await tl.speakers.participant(ROOM, name, name, public=True)
-            made = await tl.tokens.create("session", session=name, name="demo", caller=everybody)
+        await tl.conversations.ensure(CHAT, title=CHAT_TITLE)
+        await _guided(tl, CHAT, HOW_TO_ASK)
+        await tl.speakers.bind(CHAT, REMINDER, policy="all")
+        await tl.consents.grant(REMINDER, CHAT.provider, CHAT.account_id)
+        for name in AGENTS:
+            scopes = ("read", "publish", "send") if name == REMINDER else None
+            made = await tl.tokens.create(
+                "session", session=name, scopes=scopes, name="demo", caller=everybody
+            )
             keep_secret(self._folder / f"{name}.token", f"{made.token}\n")
         await self._open_the_archive(tl)
         link = await tl.links.create(ROOM, name="demo", policy="all", caller=everybody)
-        self._facts = {"room": room.id, "link": f"/chat/{link.secret}"}
+        alone = await tl.links.create(CHAT, name="demo", policy="all", caller=everybody)
+        self._facts = {
+            "room": room.id,
+            "link": f"/chat/{link.secret}",
+            "alone": f"/chat/{alone.secret}",
+        }
 
     async def _open_the_archive(self, tl: Threadline) -> None:
         """The archive's agent reads all that was imported, and is done with it."""
@@ -157,7 +188,7 @@ class Demo:
         while True:
             states, following = await tl.conversations.page(after=after, limit=500)
             for state in states:
-                if str(state.ref) != ROOM and state.head:
+                if state.ref.provider != "web" and state.head:
                     await tl.members.join(state.id, ARCHIVE, policy="all")
                     await tl.replay.ack(state.id, ARCHIVE, state.head)
             if following is None:
@@ -244,6 +275,8 @@ class Demo:
         say()
         say("Open this in a browser and talk to the agents:", style="bold")
         say(f"  {self._url}{self._facts['link']}", style="cyan", markup=False, soft_wrap=True)
+        say("One of them writes first, in a chat with you alone:", style="bold")
+        say(f"  {self._url}{self._facts['alone']}", style="cyan", markup=False, soft_wrap=True)
         say("The operator's side, with the token in that file:", style="bold")
         say(f"  {self._url}/", style="cyan", markup=False, soft_wrap=True)
         say(f"  {self._folder / 'admin.token'}", style="cyan", markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,12 @@ _TASK = re.compile(r"(?i)\b(todo|to do|action|please)\b")
 _DELAY = re.compile(
     r"(?i)\bin\s+(a|an|\d{1,5})\s*(second|sec|s|minute|min|m|hour|h)s?\b[\s,:.-]*(?:to\b)?(.*)",
     re.S,
+)
+_YES = re.compile(r"(?i)^\W*(yes|do it|go ahead|sure|ok)\b")
+_ASKED = "you asked me"
+HOW_TO_ASK = (
+    "Tell me when: “in 20 seconds: look at the oven”. I write first then; answer “yes, do it”, or "
+    "“stop”, after which I never write first again until you say “start”."
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _SMALL_WORDS = (
@@ -158,60 +164,40 @@ def asked_for(text: str) -> tuple[timedelta, str] | None:
     return timedelta(seconds=number * _UNITS[found[2][0].casefold()]), _line(found[3].strip(" .,"))
 
 
-class Reminder:
-    """Comes back to whoever asked, on its own initiative, at the time that was asked for."""
+async def remind(session: Session, record: Record) -> None:
+    """Plan to write first, at the time that was asked for, or act on the answer to that.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._waiting: dict[tuple[str, int], asyncio.Task[None]] = {}
+    The ledger keeps the plan: this process may be gone by then.
+    """
+    asked = asked_for(record.text)
+    if asked is None:
+        about = await reminded_of(session, record) if _YES.search(record.text) else ""
+        await session.reply(record, f"Done: {about}" if about else HOW_TO_ASK)
+        return
+    delay, about = asked
+    if delay > LONGEST:
+        await session.reply(record, "That is more than I can promise; a day is the most.")
+        return
+    words = f"{_name(record.data)}, {_ASKED} {spoken(delay)} ago to come back"
+    plan = {
+        "session_id": session.name,
+        "to": record.conversation,
+        "text": f"{words}: {about}." if about else f"{words}.",
+        "at": (record.recorded_at + delay).isoformat(),
+    }
+    # The key makes it one plan, however often this process is killed in between.
+    key = f"reminder/{record.conversation}/{record.sequence}"
+    await session.request("POST", "/v1/send", json=plan, key=key)
+    what = f" about “{about}”" if about else ""
+    await session.reply(record, f"I will come back in {spoken(delay)}{what}.")
 
-    async def resume(self) -> None:
-        """Take up what was promised before this process began: the transcript knows."""
-        page = await self._session.request(
-            "GET", f"/v1/sessions/{self._session.name}/conversations"
-        )
-        for one in page["conversations"]:
-            for record in await said_in(self._session, one["conversation"], PAGE):
-                if record["target_session_id"] == self._session.name:
-                    self._promise(one["conversation"], record)
 
-    async def take(self, session: Session, record: Record) -> None:
-        """Promise to come back; the promise stands in the transcript."""
-        asked = asked_for(record.text)
-        if asked is None:
-            await session.reply(
-                record, "Tell me when: “@reminder in 20 seconds: look at the oven”."
-            )
-            return
-        delay, about = asked
-        if delay > LONGEST:
-            await session.reply(record, "That is more than I can promise; a day is the most.")
-            return
-        what = f" about “{about}”" if about else ""
-        await session.reply(record, f"I will come back in {spoken(delay)}{what}.")
-        self._promise(record.conversation, record.data)
-
-    def _promise(self, conversation: str, record: Any) -> None:
-        asked = asked_for(record["text"])
-        key = (conversation, record["sequence"])
-        if asked is None or asked[0] > LONGEST or key in self._waiting:
-            return
-        delay, about = asked
-        due = datetime.fromisoformat(record["recorded_at"]) + delay
-        late = datetime.now(UTC) - due
-        if late > LONGEST:
-            return
-        words = f"{_name(record)}, you asked me {spoken(delay)} ago to come back"
-        text = f"{words}: {about}." if about else f"{words}."
-        self._waiting[key] = asyncio.create_task(self._come_back(key, due, text))
-
-    async def _come_back(self, key: tuple[str, int], due: datetime, text: str) -> None:
-        conversation, sequence = key
-        await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
-        # The key makes it once, however often this process was killed in between.
-        await self._session.say(
-            conversation, text, key=f"reminder/{conversation}/{sequence}", reply_to=sequence
-        )
+async def reminded_of(session: Session, record: Record) -> str:
+    """What the newest reminder before a record was about, empty where there is none."""
+    for one in reversed(await said_in(session, record.conversation, PAGE)):
+        if one["sequence"] < record.sequence and _ASKED in one["text"]:
+            return str(one["text"]).partition("to come back: ")[2]
+    return ""
 
 
 def spoken(delay: timedelta) -> str:
@@ -225,19 +211,18 @@ def spoken(delay: timedelta) -> str:
 
 
 Answer = Callable[[Session, Record], Awaitable[None]]
-ANSWERS: dict[str, Answer] = {MINUTES: keep_minutes, ARCHIVE: search_archive}
+ANSWERS: dict[str, Answer] = {
+    MINUTES: keep_minutes,
+    ARCHIVE: search_archive,
+    REMINDER: remind,
+}
 
 
 async def attend(name: str, url: str, token: str) -> None:
     """Be one of the agents, for as long as the token holds."""
     async with Session(url, token) as session:
-        answer = ANSWERS.get(name)
-        if answer is None:
-            reminder = Reminder(session)
-            await reminder.resume()
-            answer = reminder.take
         async for record in session.inbox():
-            await answer(session, record)
+            await ANSWERS[name](session, record)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from threadline.adapters.registry import providers
 from threadline.client import Session
 from threadline.core.errors import ConfigError, ThreadlineError
 from threadline.entrypoints.cli.demo import Kept
+from threadline.entrypoints.cli.demo_house import at_home
 from threadline.entrypoints.cli.demo_means import ANSWERS, PATIENCE, Means
-from threadline.testing.scenes import SCENES, Effect, scene
+from threadline.entrypoints.cli.demo_tools import Tools
+from threadline.entrypoints.cli.demo_writing import HOURS, Initiative
+from threadline.testing.scenes import SCENES, Effect, Scene, scene
 from threadline.testing.simulation import Refusal
 
 ADA, BEN = "Ada", "Ben"
@@ -98,6 +102,7 @@ class Story(Means):
             await self._connect(stack)
             kept = [await self._people(stack), await self._late()]
             kept += [await self._kill(), await self._twice(), await self._judged()]
+            kept += [await self._on_its_own(stack)]
             took = time.monotonic() - began
         self.console.print()
         if not all(kept):
@@ -338,6 +343,62 @@ class Story(Means):
             f"{heard.total()} messages heard, {wanted.total()} answers said: "
             f"{lost} lost, {doubled} doubled",
         )
+
+    async def _on_its_own(self, stack: AsyncExitStack) -> bool:
+        """The same server goes on in this process, where its clock can be moved."""
+        assert self.server is not None
+        await self.server.stop()
+        store = f"sqlite:{self.home / 'threadline.db'}"
+        port = int(self.url.rpartition(":")[2])
+        # What comes with a time long past wakes nobody: where the platform cannot follow the clock
+        # of this chapter, the chapter ends at the time there is.
+        behind = 0.0 if self.there.moves else HOURS
+        house = await stack.enter_async_context(at_home(store, port, behind=behind))
+        await self.order(self.there.attended)
+        if behind:
+            self.console.print(
+                f"\n{self.there.title} goes by the real time, so our clock begins {behind} hours "
+                "behind it: what people write bears theirs.",
+                style="dim",
+            )
+        ada, ben = [
+            Neighbour(
+                name=who,
+                to=f"{self.name}:{await self.order(self.there.address, who)}",
+                account=(self.name, self.account),
+                judge=self.there.title,
+                there=self.there,
+                place=await self.order(self.there.direct, who),
+            )
+            for who in (ADA, BEN)
+        ]
+        return all(
+            [await Initiative(self, house, ada).told(), await Tools(self, house, ben, ada).told()]
+        )
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """Somebody on the platform, alone with our account."""
+
+    name: str
+    to: str
+    account: tuple[str, str]
+    judge: str
+    there: Scene
+    place: str
+
+    async def says(self, text: str) -> None:
+        """See `demo_house.Somebody.says`."""
+        await asyncio.to_thread(self.there.says, self.place, self.name, text)
+
+    async def said(self) -> list[str]:
+        """See `demo_house.Somebody.said`."""
+        return [one.text for one in await asyncio.to_thread(self.there.said, self.place)]
+
+    async def move(self, **by: float) -> None:
+        """See `demo_house.Somebody.move`."""
+        await asyncio.to_thread(lambda: self.there.move(**by))
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

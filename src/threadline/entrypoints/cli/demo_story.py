@@ -7,6 +7,7 @@ people who talk.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shlex
 import shutil
 import sys
@@ -25,8 +26,11 @@ from threadline.core.errors import ConfigError
 from threadline.core.model import Kind
 from threadline.entrypoints.cli import demo_kill
 from threadline.entrypoints.cli.demo import exports_of_the_checkout
+from threadline.entrypoints.cli.demo_house import at_home
 from threadline.entrypoints.cli.demo_import import import_all, show_table
 from threadline.entrypoints.cli.demo_steps import Steps
+from threadline.entrypoints.cli.demo_tools import Tools
+from threadline.entrypoints.cli.demo_writing import Initiative
 from threadline.flows.conversations import State
 
 ADA = Actor("U1", "Ada")
@@ -108,7 +112,7 @@ class Tale(Steps):
                 await self._gate(tl),
             ]
             before = await _census(tl)
-        kept.append(await self._kill(before))
+        kept += [await self._kill(before), await self._on_its_own()]
         return all(kept)
 
     async def _import(self, tl: Threadline) -> None:
@@ -297,6 +301,49 @@ class Tale(Steps):
             )
             and kept
         )
+
+    async def _on_its_own(self) -> bool:
+        """In the web chat, where people are alone with us."""
+        async with at_home(self.url) as house:
+            ada, ben = [Guest(house.line, who) for who in (ADA, BEN)]
+            for one in (ada, ben):
+                await house.line.conversations.ensure(one.ref)
+            return all(
+                [
+                    await Initiative(self, house, ada).told(),
+                    await Tools(self, house, ben, ada).told(),
+                ]
+            )
+
+
+class Guest:
+    """Somebody on our own page, in a chat of their own."""
+
+    account = ("web", "demo")
+    judge = "the page"
+
+    def __init__(self, line: Threadline, who: Actor) -> None:
+        self._line = line
+        self._who = who
+        self._numbers = itertools.count(1)
+        self.name = who.name
+        self.ref = ConversationRef(*self.account, f"chat-{who.name.lower()}", kind=Kind.DM)
+        self.to = str(self.ref)
+
+    async def says(self, text: str) -> None:
+        """See `demo_house.Somebody.says`."""
+        number = f"{self.name}-{next(self._numbers)}"
+        await self._line.inbound.receive(
+            InboundMessage(conversation=self.ref, actor=self._who, text=text, message_id=number)
+        )
+
+    async def said(self) -> list[str]:
+        """See `demo_house.Somebody.said`."""
+        page = await self._line.conversations.transcript(self.ref, limit=500)
+        return [one.text for one in page.records if one.source_session_id]
+
+    async def move(self, **by: float) -> None:
+        """The page goes by the clock of the ledger."""
 
 
 def _said(room: str, who: Actor, text: str, message_id: str) -> InboundMessage:

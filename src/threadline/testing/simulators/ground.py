@@ -32,7 +32,6 @@ class Ground:
     def __init__(self, shelf: Shelf, *, speed: float = 1.0) -> None:
         self.shelf = shelf
         self.speed = speed
-        self._ahead = 0.0
         self.settings = shelf.book("settings")
         self.effects = shelf.book("effects")
         self.calls = shelf.book("calls")
@@ -50,13 +49,16 @@ class Ground:
         return self.shelf.book(f"platform.{name}")
 
     def now(self) -> float:
-        """Seconds since 1970."""
-        return time.time() + self._ahead
+        """Seconds since 1970, by the platform's own clock."""
+        ahead: float = self.settings.get("ahead", 0.0)
+        return time.time() + ahead
 
-    def set_ahead(self, seconds: float) -> None:
-        """Let its clock be so far ahead of ours; what is due then goes on its way."""
-        self._ahead = seconds
+    def move(self, seconds: float) -> float:
+        """Let time pass there; what was to come meanwhile comes now. How far it is ahead of us."""
+        ahead: float = self.settings.get("ahead", 0.0) + seconds
+        self.settings["ahead"] = ahead
         self._ring()
+        return ahead
 
     def number(self, name: str, first: int = 1) -> int:
         """The next number of a series, never given twice."""

@@ -54,6 +54,7 @@ async def test_two_who_are_one_are_merged_and_split_without_losing_a_record(
     await heard(line, telegram)
     one = await line.people.show(f"telegram:{ada}")
     two = await line.people.show(f"telegram:{other}")
+    await line.consents.set("on", person=one.id, caller=HUMAN)
     merged = await line.people.merge(one.id, two.id)
     assert (merged.id, merged.merged) == (one.id, (two.id,))
     assert len(merged.contacts) == 2

@@ -24,9 +24,12 @@ function facts(entry) {
     h("dt", null, named(name.replaceAll("_", " "))), h("dd", null, named(typeof value === "object" ? JSON.stringify(value) : String(value)))))) : "";
 }
 
-function subject(text) {
+/** Whom or what it is about, with the way there where there is one. */
+function subject({ action, subject: text }) {
+  if (action.startsWith("send") && action !== "send.refused")
+    return h("a.id", { href: `#/sends/${encodeURIComponent(text)}` }, named(text));
   const person = /^person:? ?([0-9A-Za-z]{4,})$/.exec(text)?.[1];
-  return person ? h("a", { href: `#/people/${encodeURIComponent(person)}` }, named(text)) : named(text);
+  return person ? h("a.id", { href: `#/people/${encodeURIComponent(person)}` }, named(text)) : named(text);
 }
 
 export class Audit {
@@ -60,7 +63,7 @@ export class Audit {
     const seen = this.items.filter((one) => words.every((word) => text(one).includes(word)));
     return table(["#", "When", "By", "Action", "Subject", "Facts"], seen.map((one) => [
       h("span.faint.digits", null, number(one.number)), h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
-      named(one.by), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one.subject), facts(one)]),
+      named(one.by), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one), facts(one)]),
     this.items.length ? "None of those that are loaded." : "Nothing of this happened.");
   }
 

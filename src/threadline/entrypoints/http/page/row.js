@@ -205,7 +205,7 @@ function event(model, record, view) {
   const refused = record.refused && h("span.bad", null, `refused: ${record.refused}`);
   if (record.event === "notice") {
     const [drawing, label] = noted(record);
-    return h("div.told", null, h("p.kind", null, icon(drawing), label, at, refused), record.text ? prose(record.text) : null);
+    return h("div.told", null, h("p.kind", null, icon(drawing), label, at, refused), record.text ? prose(record.text.replace(/^Not said again: /, "")) : null);
   }
   if (record.event === "member") {
     const by = !record.text.includes(author(record));

@@ -70,7 +70,8 @@ export class Sends {
     this.element = h("div.sheet", null,
       h("header", null, h("h1", null, "Sends"), h("span.acts", null, this.filter,
         h("button.primary", { type: "button", onclick: () => this.compose() }, icon("first"), "Write first"))),
-      h("p.lead.faint", null, "What sessions said on their own initiative, and what they will say."), this.list.element);
+      h("p.lead.faint", null, "What sessions said on their own initiative, and what they will say. What was refused stands in the ",
+        h("a", { href: "#/audit" }, "audit"), "."), this.list.element);
     // Whoever is about to press a button does not want it to move.
     this.poll = polling(() => this.list.element.contains(document.activeElement) || this.list.load(), 4);
   }
@@ -151,8 +152,8 @@ export async function compose({ to = "", whom = "" }) {
     fields: [
       { name: "session_id", label: "As session", half: true, required: true, placeholder: "atlas", offers: sessions.map((one) => one.session_id) },
       { name: "via", label: "Through", half: true, value: "auto", offers: ["auto", ...ways, ...accounts], note: "auto tries what is granted, in order." },
-      { name: "to", label: "To", required: true, value: to, placeholder: "person:…, telegram:4711, email:ann@example.org, web/chat/lobby",
-        note: "A person, an address, or a room by its address." },
+      { name: "to", label: "To", required: true, value: to, placeholder: "telegram:4711 or web/chat/lobby",
+        note: "person:ID, email:ann@example.org, an address on a platform, or a room’s address." },
       { name: "text", label: "Words", required: true, lines: 4 },
       { name: "at", label: "When", half: true, type: "datetime-local", note: "Empty is now." },
       { name: "daily", label: "Or every day at", half: true, type: "time", note: `On the clocks of ${Intl.DateTimeFormat().resolvedOptions().timeZone}.` },

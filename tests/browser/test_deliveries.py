@@ -103,7 +103,7 @@ async def test_a_delivery_that_waits_is_taken_back(desk: Desk, outreach: Outreac
     line = row(page, "atlas")
     await expect(line.locator(".state")).to_have_text("pending")
 
-    await act(page, line, "Cancel")
+    await act(page, line, "Take back")
 
     await expect(line.locator(".state")).to_have_text("cancelled")
     assert (await recorded(desk), said(outreach)) == ([], [])

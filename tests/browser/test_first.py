@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
 
 import pytest
 import pytest_asyncio
@@ -163,6 +164,7 @@ async def test_a_send_is_scheduled_seen_with_its_words_and_taken_back(
     desk: Desk, lobby: str
 ) -> None:
     page = await desk.operator("#/sends")
+    later = f"{datetime.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
 
     await page.get_by_role("button", name="Write first").click()
     await say_first(
@@ -170,18 +172,18 @@ async def test_a_send_is_scheduled_seen_with_its_words_and_taken_back(
         As_session="atlas",
         To="web/chat/lobby",
         Words="Stand-up in ten minutes.",
-        When="2027-06-01T08:30",
+        When=later,
     )
     line = row(page, "web/chat/lobby")
     await expect(line.locator(".state")).to_have_text("scheduled")
     await line.get_by_role("button", name="Details").click()
     await expect(page.get_by_role("dialog")).to_contain_text("Stand-up in ten minutes.")
     await page.keyboard.press("Escape")
-    await line.get_by_role("button", name="Cancel").click()
+    await line.get_by_role("button", name="Take back").click()
     await page.get_by_role("dialog").get_by_role("button", name="Take back").click()
 
     await expect(line.locator(".state").first).to_have_text("taken back")
-    await expect(line.get_by_role("button", name="Cancel")).to_have_count(0)
+    await expect(line.get_by_role("button", name="Take back")).to_have_count(0)
     sends = (await desk.boss.get("/v1/sends")).json()["sends"]
     assert [(one["state"], one["text"]) for one in sends] == [("cancelled", "")]
     page_of = await desk.boss.get(f"/v1/conversations/{lobby}/transcript")

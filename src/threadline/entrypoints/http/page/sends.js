@@ -88,7 +88,7 @@ export class Sends {
 
   cancels(one) {
     const waits = one.state === "scheduled" || (one.state === "open" && one.delivery?.state === "pending");
-    return waits && h("button.small.danger", { type: "button", onclick: () => this.cancel(one) }, "Cancel");
+    return waits && h("button.small.danger", { type: "button", onclick: () => this.cancel(one) }, "Take back");
   }
 
   async cancel(one) {

@@ -63,7 +63,10 @@ async def town(made: Outreach) -> dict[str, str]:
     await scene.done(
         await boss.patch(
             f"/v1/people/{ann['id']}",
-            json={"contacts": ["email:ann@example.org", "whatsapp:4915100000000"], "languages": ["de"]},
+            json={
+                "contacts": ["email:ann@example.org", "whatsapp:4915100000000"],
+                "languages": ["de"],
+            },
         )
     )
     await scene.done(

@@ -31,9 +31,7 @@ async def bound(desk: Desk, outreach: Outreach) -> str:
     await outreach.meets(4711, "Ann Example")
     found = await scene.done(await desk.boss.get("/v1/conversations", params={"ref": CHAT}))
     room: str = found["conversations"][0]["id"]
-    binding = await desk.boss.put(
-        f"/v1/conversations/{room}/binding", json={"session_id": "atlas"}
-    )
+    binding = await desk.boss.put(f"/v1/conversations/{room}/binding", json={"session_id": "atlas"})
     await scene.done(binding)
     return room
 

@@ -59,6 +59,8 @@ function record(one) {
 export class Sends {
   constructor(id) {
     this.id = id;
+    // Whoever was renamed meanwhile is called by the new name.
+    people.clear();
     this.filter = h("select", { "aria-label": "State", onchange: () => this.list.load() },
       [["", "All states"], ["waiting", "Waiting"], ["delivered", "Delivered"], ["failed", "Failed"], ["uncertain", "Uncertain"],
         ["suppressed", "Said before"], ["cancelled", "Taken back"], ["expired", "Expired"]]
@@ -80,7 +82,7 @@ export class Sends {
     const wanted = this.filter.value;
     const seen = items.filter((one) => !wanted || (wanted === "waiting" ? OPEN.includes(one.state) : one.state === wanted));
     return table(["State", "Session", "To", "When", "What became of it", ""], seen.map((one) => [
-      state(one), named(one.session_id), recipient(one), timed(one), tried(one),
+      state(one), named(one.session_id), h("span.to", null, recipient(one)), timed(one), tried(one),
       h("span.acts", null, this.cancels(one),
         h("button.small", { type: "button", onclick: () => this.details(one.id) }, "Details"))]),
     items.length ? "None of those that are loaded." : "Nobody wrote first yet. A session that has an account granted may, where consent is on.");

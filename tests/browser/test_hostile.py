@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -107,6 +109,81 @@ def message(number: int, payload: str) -> dict[str, object]:
         ],
         "metadata": {"parts": payload, "guest": payload, payload[:40]: payload},
     }
+
+
+def plain(words: list[str]) -> list[str]:
+    """Those that a name or an address may be: without signs nobody sees."""
+    return [one for one in words if one.isprintable()]
+
+
+async def people(desk: Desk, words: list[str]) -> list[str]:
+    """People who are called so, with addresses, consents and aliases that say it; their ids."""
+    found = []
+    for number, payload in enumerate(plain(words)[:20]):
+        contacts = [f"slack:{number}{payload}", f"alias:{number}{payload}", f"email:{payload}@x"]
+        body = {"name": payload[:200], "contacts": contacts, "metadata": {payload[:40]: payload}}
+        made = await scene.done(await desk.boss.post("/v1/people", json=body))
+        found.append(made["id"])
+        more = {"contacts": [f"telegram:{payload}"], "realm": payload[:60]}
+        await scene.done(await desk.boss.patch(f"/v1/people/{made['id']}", json=more))
+        for about in (payload[:200], ""):
+            no = {"person": made["id"], "state": "off", "about": about, "why": payload}
+            answer = await desk.boss.put("/v1/consent", json=no)
+            assert answer.is_success or about, answer.text
+    return found
+
+
+async def sends(desk: Desk, room: str, words: list[str]) -> list[str]:
+    """What is said first with these words, by sessions of these names; the ids of the sends."""
+    found = []
+    on = {"conversation": room, "state": "on"}
+    off = {"conversation": room, "state": "off"}
+    for payload in plain(words)[:12]:
+        name = payload.replace("/", "|")[:80]
+        await scene.done(await desk.boss.put(f"/v1/sessions/{quote(name)}/accounts/web/chat"))
+        await scene.done(await desk.boss.put("/v1/consent", json=on | {"why": payload}))
+        body = {"session_id": name, "to": room, "text": payload, "metadata": {"send": payload}}
+        for more in ({"intent": payload[:200]}, {"repeat": {"at": "08:30", "zone": "UTC"}}):
+            answer = await desk.boss.post("/v1/send", json=body | more)
+            found += [answer.json()["id"]] if answer.is_success else []
+        await scene.done(await desk.boss.put("/v1/consent", json=off | {"why": payload}))
+        await desk.boss.post("/v1/send", json=body)
+        await desk.boss.post("/v1/send", json=body | {"to": f"slack:{payload}", "via": payload})
+    assert len(found) >= 12
+    return found
+
+
+@pytest.mark.case("B182")
+@pytest.mark.parametrize("part", range(5))
+async def test_no_word_of_people_sends_and_decisions_ever_runs(desk: Desk, part: int) -> None:
+    words = PAYLOADS[part :: len(CALLS)]
+    room = await scene.ensure(desk.boss, "first", words[1][:200])
+    persons, sent = await people(desk, words), await sends(desk, room, words)
+    await desk.say(room, words[8], event="notice", message_id="n1", metadata={"intent": words[7]})
+    page = await desk.operator("#/people")
+
+    places = ["people", *(f"people/{one}" for one in persons[:8]), "sends", "limits", "audit"]
+    for place in (*places, f"rooms/{room}"):
+        await page.goto(f"{desk.url}/#/{place}")
+        await expect(page.locator("tbody tr, .row.message").first).to_be_visible()
+        await unharmed(page)
+    for one in (sent[0], sent[-1], words[2], words[3]):
+        await page.goto(f"{desk.url}/#/sends/{quote(one, safe='')}")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await unharmed(page)
+        await page.keyboard.press("Escape")
+    await page.goto(f"{desk.url}/#/people/{quote(words[4], safe='')}")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.goto(f"{desk.url}/#/people")
+    for payload in words[5:9]:
+        await page.get_by_label("Find a person").fill(payload)
+        await unharmed(page)
+    await page.goto(f"{desk.url}/#/people/{persons[0]}")
+    for button in ("Change", "Merge", "Turn off…", "Verify by a code", "Write first"):
+        await page.get_by_role("button", name=button, exact=True).click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await unharmed(page)
+        await page.keyboard.press("Escape")
 
 
 @pytest.mark.case("B182")

@@ -153,10 +153,11 @@ async def test_the_whole_page_works_with_keys_alone(desk: Desk) -> None:
     await keys.type("supp")
     await keys.press("Enter")
     await expect(page.get_by_role("heading", name="Support")).to_be_visible()
-    for number, title in enumerate(("Deliveries", "Sessions", "Tokens", "Health"), 2):
+    places = ["People", "Sends", "Deliveries", "Sessions", "Limits", "Tokens", "Audit", "Health"]
+    for number, title in enumerate(places, 2):
         await keys.press("Escape")
         await keys.press(str(number))
-        await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        await expect(page.get_by_role("heading", level=1)).to_contain_text(title)
     await keys.press("?")
     await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     await keys.press("Escape")
@@ -189,8 +190,18 @@ async def test_a_narrow_screen_shows_rooms_or_one_room_and_nothing_sideways(desk
     await page.get_by_role("button", name="All rooms").click()
     await expect(page.get_by_label("Filter rooms")).to_be_visible()
 
-    for place in ("rooms", f"rooms/{rooms['release']}", "deliveries", "sessions", "tokens"):
+    person = await scene.done(
+        await desk.boss.post(
+            "/v1/people", json={"name": "Ann " + "x" * 90, "contacts": ["slack:" + "U" * 200]}
+        )
+    )
+    first = ("people", f"people/{person['id']}", "sends", "limits", "audit", "more")
+    places = (*first, "rooms", f"rooms/{rooms['release']}", "deliveries", "sessions", "tokens")
+    for place in places:
         await page.goto(f"{desk.url}/#/{place}")
+        await expect(page.locator(".shell")).to_have_attribute(
+            "data-place", "room" if place.startswith("rooms/") else place.split("/")[0]
+        )
         assert await page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         )

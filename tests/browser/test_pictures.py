@@ -9,7 +9,10 @@ from playwright.async_api import Page, expect
 
 from tests.browser import scene
 from tests.browser.conftest import NARROW, ROOT, Desk
+from tests.browser.outreach import Outreach, town
 from tests.browser.test_chat import join, room_link, write
+from tests.browser.test_first import outreach as outreach
+from tests.browser.test_first import telegram as telegram
 
 IMAGES = ROOT / "docs" / "images"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -91,3 +94,15 @@ async def test_the_reference_and_the_search(desk: Desk, folder: Path) -> None:
     await page.goto(f"{desk.url}/docs#post-v1-conversations-conversation-messages")
     await expect(page.locator(".operation[open]")).to_have_count(1)
     await picture(page, folder / "docs.png")
+
+
+async def test_what_was_said_first(desk: Desk, outreach: Outreach, folder: Path) -> None:
+    ids = await town(outreach)
+    page = await desk.operator("#/sends")
+    await expect(page.get_by_role("link", name="Ann Example")).to_be_visible()
+    await page.set_viewport_size({"width": 1200, "height": 600})
+    await picture(page, folder / "sends.png")
+
+    await page.goto(f"{desk.url}/#/people/{ids['ann']}")
+    await expect(page.get_by_role("heading", name="Ann Example")).to_be_visible()
+    await picture(page, folder / "person.png")

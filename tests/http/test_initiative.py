@@ -145,6 +145,30 @@ async def test_a_room_is_written_in_only_where_a_human_switched_it_on(
     assert [(one.state, one.by) for one in consents] == [("off", "controller")]
 
 
+async def test_what_was_decided_for_one_session_names_it_as_it_was_asked(
+    boss: httpx.AsyncClient, lobby: str
+) -> None:
+    await boss.post("/v1/sessions", json={"session_id": "coder"})
+    off = {"conversation": lobby, "state": "off", "about": "session:coder"}
+    await boss.put("/v1/consent", json=off)
+    await boss.post("/v1/sessions/coder/reassign", json={"to": "tester"})
+
+    shown = await boss.get("/v1/consent", params={"conversation": lobby})
+
+    assert [one["about"] for one in shown.json()["consents"]] == ["session:tester"]
+
+
+async def test_the_words_of_a_send_are_shown_as_long_as_it_waits(place: Place) -> None:
+    """Then they stand in the transcript, in a record that names its send."""
+    daily = {"repeat": {"at": "08:30", "zone": "Europe/Berlin"}}
+    later = sent_of(await place.coder.post(SEND, json=WORDS | daily))
+    said = sent_of(await place.coder.post(SEND, json=WORDS))
+
+    assert (later.text, said.text) == (WORDS["text"], "")
+    page = await place.human.get(f"{place.room}/transcript")
+    assert [one["metadata"] for one in page.json()["records"]] == [{"send": said.id}]
+
+
 async def test_what_is_over_a_limit_is_told_which_one_and_until_when(place: Place) -> None:
     changed = await place.human.put("/v1/limits", json={"recipient_per_hour": 1})
     assert msgspec.convert(changed.json(), replies.Allowances).limits["recipient_per_hour"] == 1

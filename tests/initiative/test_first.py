@@ -39,6 +39,7 @@ async def test_the_reply_to_what_a_session_wrote_first_stands_below_it(
         "agent",
         "binding",
     )
+    assert said.metadata == {"send": sent.id}
     assert hello.person_id == said.person_id == reply.person_id is not None
     assert reply.wakes
     done = await line.initiative.show(sent.id)

@@ -234,6 +234,8 @@ def recorded(
         metadata["parts"] = f"{out}/{delivery.parts}"
     if delivery.resent:
         metadata["resent"] = delivery.resent
+    if delivery.send is not None:
+        metadata["send"] = public(delivery.send)
     first = delivery.message_ids[0] or None
     if first is not None:
         echo = take_echo(draft, conversation.id, delivery.id_space, first)

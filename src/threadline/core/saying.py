@@ -148,6 +148,9 @@ def _said_here(
         metadata=words.metadata,
     )
     message = admission.checked(message, limits)
+    if made.send is not None:
+        # As the record of a platform's says it: by its own initiative, and which send it was.
+        message = replace(message, metadata={**message.metadata, "send": public(made.send)})
     taken = take(
         draft,
         message,

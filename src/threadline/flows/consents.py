@@ -14,7 +14,7 @@ from typing import Any
 from threadline.core.auditing import audit, named
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput, NotFound
-from threadline.core.ids import public
+from threadline.core.ids import number_of, public
 from threadline.core.model import CONTROLLER, Caller, ConversationRef, Kind
 from threadline.core.people import (
     EVERYTHING,
@@ -28,6 +28,7 @@ from threadline.core.ports import (
     CONSENT,
     CONSENTS_OF,
     GRANTED,
+    SESSION,
     SETTING,
     Changes,
     Loaded,
@@ -37,7 +38,7 @@ from threadline.core.ports import (
 )
 from threadline.core.rules import allowance, authority
 from threadline.core.rules.authority import Where
-from threadline.core.seating import ensure_session, numbers_of, session_named
+from threadline.core.seating import ensure_session, heir, numbers_of, session_named
 from threadline.core.sending import LIMITS as LIMITS_NAME
 from threadline.flows.looking import found, where_of
 from threadline.flows.persons import known
@@ -160,7 +161,14 @@ class ReadConsents(Story[list[ConsentStatus]]):
         first = draft.get(CONSENT, (number, EVERYTHING))
         rows = [] if first is None else [first]
         rows += draft.page(Page(CONSENTS_OF, (number, EVERYTHING, MANY)))
-        return draft.changes, [_status(name, one) for one in rows]
+        return draft.changes, [_status(name, one, _about(draft, one)) for one in rows]
+
+
+def _about(draft: Draft, row: Consent) -> str:
+    """What a consent is about as it was asked for: a session by its name."""
+    number = number_of(row.about.removeprefix("session:")) if ":" in row.about else None
+    session = None if number is None else heir(draft, number) or draft.get(SESSION, number)
+    return row.about if session is None else about_session(session.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

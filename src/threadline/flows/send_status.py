@@ -17,6 +17,7 @@ from threadline.core.ports import (
 )
 from threadline.core.seating import heir
 from threadline.core.sends import (
+    WAITING,
     Repeat,
     Send,
     SendState,
@@ -29,7 +30,8 @@ from threadline.flows.statuses import DeliveryStatus, status_of
 class SendStatus:
     """A send as it is shown. `delivery` is the one under way or the last; `tried` tells what became
     of each channel. `repeated` is true where the key was known already; `first` says who had said
-    it before, where it was not said again."""
+    it before, where it was not said again. `text` is what will be said, as long as it waits: then
+    the transcript has it."""
 
     id: str
     session_id: str
@@ -37,6 +39,7 @@ class SendStatus:
     via: str
     state: SendState
     created_at: datetime
+    text: str = ""
     reason: str = ""
     person: str | None = None
     at: datetime | None = None
@@ -79,6 +82,7 @@ def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:
         via=send.via,
         state=send.state,
         created_at=send.created_at,
+        text=send.text if send.state in WAITING else "",
         reason=send.reason,
         person=None if send.person is None else public(send.person),
         at=send.at,

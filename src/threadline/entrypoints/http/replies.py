@@ -38,7 +38,8 @@ class SaidFirst(Shape):
 
 
 class Send(Shape):
-    """One thing said on a session's own initiative, and what became of each channel."""
+    """One thing said on a session's own initiative, and what became of each channel. `text` is
+    empty once nothing of it waits: what was said stands in the transcript."""
 
     id: str
     session_id: str
@@ -46,6 +47,7 @@ class Send(Shape):
     via: str
     state: SendState
     created_at: datetime
+    text: str
     reason: str
     person: str | None
     at: datetime | None

@@ -6,7 +6,7 @@ import { h, named, polling, toast } from "./dom.js";
 import { ago, exact, when } from "./format.js";
 
 const ACTS = {
-  pending: [["cancel", "Cancel", "It is not sent."]],
+  pending: [["cancel", "Take back", "It is not sent."]],
   uncertain: [
     ["confirm", "It arrived", "It is written into the transcript as said."],
     ["resend", "Send again", "It goes out once more, at the end of what waits, and is marked. People may see it twice."],

@@ -9,9 +9,12 @@ function control(field, id) {
   if (field.choices)
     return h("select", common, field.choices.map(([value, label]) =>
       h("option", { value, selected: value === field.value }, label)));
-  return h("input", { ...common, type: field.type ?? "text", value: field.value ?? "",
+  if (field.lines)
+    return h("textarea", { ...common, rows: field.lines, value: field.value ?? "", placeholder: field.placeholder,
+      maxlength: field.longest, dir: "auto" });
+  return h("input", { ...common, list: field.offers && `${id}-offers`, type: field.type ?? "text", value: field.value ?? "",
     placeholder: field.placeholder, autocomplete: "off", spellcheck: "false",
-    min: field.min, maxlength: field.longest ?? 500 });
+    min: field.min, max: field.max, maxlength: field.longest ?? 500 });
 }
 
 /**
@@ -29,7 +32,8 @@ export function ask({ title, about, fields = [], action, danger = false, submit 
       const made = control(field, id);
       if (note) made.setAttribute("aria-describedby", `${id}-note`);
       return h("div.field", { class: field.half ? "half" : "" },
-        h("label", { for: id }, field.label), made, note);
+        h("label", { for: id }, field.label), made,
+        field.offers && h("datalist", { id: `${id}-offers` }, field.offers.map((one) => h("option", { value: one }))), note);
     });
     const form = h("form", { method: "dialog", onsubmit: async (event) => {
       event.preventDefault();

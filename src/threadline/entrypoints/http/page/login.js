@@ -3,18 +3,22 @@
 import { pass, post, read, remove } from "./api.js";
 import { h, icon } from "./dom.js";
 
+/** What this login may: only a human's turns consent on and vouches for addresses. */
+export const me = { human: false };
+
 /** Who this browser is for the server, or null. */
 export async function known() {
   try {
-    return accept(await read("/login", { quiet: true }));
+    return await accept(await read("/login", { quiet: true }));
   } catch (problem) {
     if (problem.status === 401 || problem.status === 403) return null;
     throw problem;
   }
 }
 
-function accept(answer) {
+async function accept(answer) {
   pass.csrf = answer.csrf;
+  me.human = answer.kind === "controller" && (await read("/v1/me", { quiet: true })).human === true;
   return answer;
 }
 
@@ -34,7 +38,7 @@ export function door(entered, why = "") {
     go.disabled = true;
     said.hidden = true;
     try {
-      const who = accept(await post("/login", { token: field.value.trim() }, { quiet: true }));
+      const who = await accept(await post("/login", { token: field.value.trim() }, { quiet: true }));
       if (who.kind !== "controller") {
         await leave();
         throw new Error(`This token is for a ${who.kind}. The page needs a controller's token.`);

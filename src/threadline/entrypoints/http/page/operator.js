@@ -1,21 +1,41 @@
 // The operator's page: who is there, which place is open, and the keys that work everywhere.
 
+import { Audit } from "./audit.js";
 import { Deliveries } from "./deliveries.js";
 import { dialog } from "./dialogs.js";
 import { h, icon, show, theme, tool, writing } from "./dom.js";
 import { Health } from "./health.js";
+import { Limits } from "./limits.js";
 import { door, known, leave } from "./login.js";
+import { More } from "./more.js";
 import { palette } from "./palette.js";
+import { People } from "./people.js";
+import { Person } from "./person.js";
 import { missing, Room } from "./room.js";
 import { nothing, Rooms } from "./rooms.js";
+import { compose, Sends } from "./sends.js";
 import { Sessions } from "./sessions.js";
 import { Tokens } from "./tokens.js";
 
-const SHEETS = { deliveries: Deliveries, sessions: Sessions, tokens: Tokens, health: Health };
 const PLACES = [
-  ["rooms", "Rooms", "rooms"], ["deliveries", "Deliveries", "outbox"], ["sessions", "Sessions", "people"],
-  ["tokens", "Tokens", "key"], ["health", "Health", "pulse"],
+  ["rooms", "Rooms", "rooms", "Who talks where, and all that was said"],
+  ["people", "People", "person", "Who they are, and whether they may be written to"],
+  ["sends", "Sends", "first", "What sessions say on their own initiative"],
+  ["deliveries", "Deliveries", "outbox", "What became of all that was said"],
+  ["sessions", "Sessions", "people", "The agents’ seats, and what they read"],
+  ["limits", "Limits", "gauge", "How often, and through which accounts"],
+  ["tokens", "Tokens", "key", "Who may call"],
+  ["audit", "Audit", "chain", "What was allowed, refused and done"],
+  ["health", "Health", "pulse", "How the server does"],
 ];
+// Those that have room on a telephone; the others stand behind "More".
+const NEAR = 4;
+const FAR = PLACES.slice(NEAR);
+const SHEETS = {
+  people: (id) => (id ? new Person(id) : new People()), sends: (id) => new Sends(id), deliveries: () => new Deliveries(),
+  sessions: () => new Sessions(), limits: () => new Limits(), tokens: () => new Tokens(), audit: () => new Audit(),
+  health: () => new Health(), more: () => new More(FAR),
+};
 const STATES = { live: "Live", waiting: "Reconnecting…", offline: "No connection" };
 
 const app = document.getElementById("app");
@@ -26,8 +46,8 @@ class Page {
     this.who = who;
     this.rooms = new Rooms({ open: (id) => this.go(id) });
     this.line = h("span.line", { role: "status", hidden: true });
-    this.links = Object.fromEntries(PLACES.map(([name, label, drawing]) =>
-      [name, h("a", { href: name === "rooms" ? "#/rooms" : `#/${name}` }, icon(drawing), h("span", null, label))]));
+    this.links = Object.fromEntries([...PLACES, ["more", "More", "more"]].map(([name, label, drawing], at) =>
+      [name, h("a", { href: `#/${name}`, class: name === "more" ? "beyond" : at < NEAR ? "" : "far" }, icon(drawing), h("span", null, label))]));
     this.stage = h("main.stage-holder", { id: "main", tabindex: -1 });
     this.element = h("div.shell", null,
       h("header.top", null,
@@ -66,6 +86,7 @@ class Page {
     const name = place in this.links ? place : "rooms";
     for (const [one, link] of Object.entries(this.links))
       if (one === name) link.setAttribute("aria-current", "page");
+      else if (one === "more" && FAR.some(([far]) => far === name)) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     const folded = this.folded;
     this.folded = false;
@@ -84,7 +105,7 @@ class Page {
     document.title = "threadline";
     this.rooms.choose(name === "rooms" ? id ?? null : null);
     if (name !== "rooms") {
-      this.view = new SHEETS[name]();
+      this.view = SHEETS[name](id);
       show(this.stage, this.view.element);
       this.view.open();
       document.title = `${this.links[name].textContent} · threadline`;
@@ -127,6 +148,7 @@ class Page {
       open: (id, sequence, edit) => this.go(id, sequence ?? null, edit),
       places: [
         ...PLACES.map(([name, label, drawing]) => ({ label, drawing, go: () => { location.hash = `#/${name}`; } })),
+        { label: "Write first", drawing: "first", go: () => compose({}) },
         { label: "New room", drawing: "plus", go: () => this.rooms.create() },
         { label: "Light or dark", drawing: "moon", go: () => theme(true) },
         { label: "Keys", drawing: "key", go: () => keys() },
@@ -150,7 +172,7 @@ class Page {
     else if (event.key === "/") this.find();
     else if (event.key === "?") keys();
     else if (event.key === "f") this.rooms.field.focus();
-    else if (/^[1-5]$/.test(event.key)) location.hash = `#/${PLACES[event.key - 1][0]}`;
+    else if (/^[1-9]$/.test(event.key)) location.hash = `#/${PLACES[event.key - 1][0]}`;
     else if (!(this.view instanceof Room) || this.rooms.element.contains(event.target) || !this.view.key(event)) return;
     event.preventDefault();
   }
@@ -187,7 +209,7 @@ function decoded(part) {
 function keys() {
   const rows = [["/ or Ctrl K", "search in everything"], ["j k or ↓ ↑", "next and previous record"],
     ["g G or Home End", "first and newest record"], ["c", "copy a record’s text"], ["f", "filter the rooms"],
-    ["m", "members and more"], ["1 … 5", "rooms, deliveries, sessions, tokens, health"], ["Esc", "back"], ["?", "this"]];
+    ["m", "members and more"], ["1 … 9", "the places above, in their order"], ["Esc", "back"], ["?", "this"]];
   dialog("Keys", h("dl.keys", null, rows.map(([key, what]) =>
     [h("dt", null, key.split(" ").map((one) => (one.length < 6 && !["or", "…"].includes(one) ? h("kbd", null, one) : ` ${one} `))), h("dd", null, what)])));
 }

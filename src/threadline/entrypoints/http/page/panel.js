@@ -1,6 +1,7 @@
 // At the side of a room: who speaks, who reads and how far, deliveries, links, the facts.
 
 import { path, put, read, remove } from "./api.js";
+import { by, decide, decided, explained, mark, scope, switches } from "./consent.js";
 import { deliveryItem } from "./deliveries.js";
 import { ask, sure } from "./dialogs.js";
 import { h, icon, named, tool } from "./dom.js";
@@ -13,7 +14,7 @@ export class Panel {
     this.room = room;
     this.members = [];
     this.sections = Object.fromEntries(
-      ["speakers", "members", "deliveries", "links", "facts"].map((name) => [name, h("section", { class: name })]));
+      ["speakers", "members", "consent", "deliveries", "links", "facts"].map((name) => [name, h("section", { class: name })]));
     this.element = h("aside.panel", { "aria-label": "About this room" },
       h("header.bar.narrow", null, h("h2", null, "About this room"),
         tool("close", "Close", () => room.toggle())),
@@ -26,20 +27,22 @@ export class Panel {
       if (problem.status === 404) return null;
       throw problem;
     };
-    const [members, binding, group, deliveries, links] = await Promise.all([
+    const own = state.kind !== "dm" && !state.parent;
+    const [members, binding, group, deliveries, links, consents] = await Promise.all([
       read(path(root, "/members", { limit: MANY })),
       state.bound ? read(path(root, "/binding")).catch(none) : null,
       state.grouped ? read(path(root, "/group")).catch(none) : null,
       read(path("/v1/deliveries", { conversation: id, limit: 8 })),
       read(path(root, "/links", { limit: 50 })).catch(none),
+      own && state.ref.provider !== "internal" ? decided({ conversation: id }) : null,
     ]);
     Object.assign(this, { members: members.members, further: members.next, binding, group,
-      deliveries: deliveries.deliveries, links: links?.links ?? [] });
+      deliveries: deliveries.deliveries, links: links?.links ?? [], consents });
   }
 
   /** Draw what is different from what is there. */
   draw() {
-    const parts = { speakers: this.speakers(), members: this.readers(), deliveries: this.sayings(),
+    const parts = { speakers: this.speakers(), members: this.readers(), consent: this.consent(), deliveries: this.sayings(),
       links: this.invitations(), facts: this.facts() };
     for (const [name, children] of Object.entries(parts)) {
       const made = h("section", { class: name }, children);
@@ -100,6 +103,26 @@ export class Panel {
         h("small", null, policy, one.override ? " (override)" : "", " · ", Object.keys(one.grants).join(", ") || "no grant",
           one.handles.length ? ` · @${one.handles.join(" @")}` : "", lag ? ` · ${count(lag, "record")} behind` : "")),
       tool("close", `Remove ${one.session_id}`, () => this.leave(one)));
+  }
+
+  /** Whether sessions may write first here; a person decides for a direct conversation. */
+  consent() {
+    const { state } = this.room;
+    const heading = this.heading("Writing first", 0);
+    if (!state || state.ref.provider === "internal") return [heading, h("p.empty", null, "Sessions talk to each other here.")];
+    if (state.parent) return [heading, h("p.empty", null, "As ", h("a", { href: `#/rooms/${encodeURIComponent(state.parent)}` }, "its room"), " has it.")];
+    if (!this.consents) {
+      const person = [...this.room.model.records.values()].find((one) => one.person_id)?.person_id;
+      return [heading, h("p.empty", null, "The person decides",
+        person ? [": ", h("a", { href: `#/people/${encodeURIComponent(person)}` }, "what they said"), "."] : ".")];
+    }
+    const turn = (about) => (to) => decide({ conversation: this.room.id }, to, { about, name: state.title || state.ref.conversation_id,
+      done: () => this.room.refresh() });
+    const whole = this.consents.find((one) => !one.about);
+    const rows = [whole ?? { about: "", state: null }, ...this.consents.filter((one) => one.about)];
+    return [heading, h("ul.switches", null, rows.map((row) => h("li", null,
+      h("span", null, mark(row.state), row.about && [" ", h("small", null, scope(row.about))], h("span.acts", null, switches(row.state, turn(row.about)))),
+      row.by && h("small", null, by(row), row.why && [": ", named(row.why)])))), explained()];
   }
 
   sayings() {

@@ -45,6 +45,8 @@ export class Room {
         this.banner,
         this.transcript.element),
       this.panel.element);
+    // Who the person of a direct conversation is stands in its records.
+    this.model.addEventListener("records", () => this.state && this.panel.draw(), { once: true });
     this.poll = polling(() => this.refresh(), 4);
   }
 

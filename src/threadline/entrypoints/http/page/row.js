@@ -15,11 +15,15 @@ const EVENTS = {
 
 export const author = (record) => record.actor.name || record.source_session_id || record.actor.id;
 
+/** The send a record belongs to where its session wrote first, else null. */
+const first = (record) => (record.source_session_id && record.direction === "outbound"
+  && typeof record.metadata?.send === "string" ? record.metadata.send : null);
+
 /** Whether this one goes on where the one before stopped, so that the name need not stand again. */
 function together(before, record) {
   return before?.event === "message" && before.direction === record.direction
     && before.actor.id === record.actor.id && author(before) === author(record)
-    && before.copied_from === record.copied_from && before.provenance === record.provenance
+    && !first(record) && before.copied_from === record.copied_from && before.provenance === record.provenance
     && !record.reply_to && newDay(before, record) === null
     && Date.parse(said(record)) - Date.parse(said(before)) < TOGETHER;
 }
@@ -102,6 +106,8 @@ function head(record, mine, view) {
     h("bdi.name", { title: view.guest ? null : record.actor.id, class: hue(record.source_session_id ?? record.actor.id) },
       mine ? "You" : author(record)),
     bot && h("span.badge", null, record.source_session_id ? "agent" : "bot"),
+    !view.guest && first(record) && h("a.badge.first", { href: `#/sends/${encodeURIComponent(first(record))}`, tabindex: -1,
+      title: "Said on its own initiative, without being asked" }, icon("first"), "wrote first"),
     record.metadata?.guest === true && !mine && h("span.badge.faint", {
       title: "This person chose the name; nobody checked it." }, "guest"),
     h("time", { datetime: at, title: exact(at) }, time(at)),
@@ -180,15 +186,29 @@ function acts(record, view) {
   return h("div.acts", null, found);
 }
 
-/** Edits, deletes, reactions, members and notices on one quiet line. */
+/** What kind of notice: by what the system wrote beside its words. */
+function noted(record) {
+  const facts = record.metadata ?? {};
+  if (typeof facts.intent === "string") return ["quiet", "Not said again"];
+  if (facts.undelivered) return ["close", "Did not arrive"];
+  if (facts.moved_to || facts.moved_from) return ["link", "Moved"];
+  if (facts.gap) return ["note", "A gap"];
+  return ["note", "Notice"];
+}
+
+/** Edits, deletes, reactions and members on one quiet line; a notice in a box of its own. */
 function event(model, record, view) {
   const at = h("time", { datetime: said(record), title: exact(said(record)) }, time(said(record)));
   const target = record.revises ? model.named(record.revises, record.id_space) : null;
   const about = target && h("button.about", { type: "button", tabindex: -1,
     onclick: () => view.go(target.sequence) }, `#${number(target.sequence)}`);
   const refused = record.refused && h("span.bad", null, `refused: ${record.refused}`);
-  if (record.event === "notice" || record.event === "member") {
-    const by = record.event === "member" && !record.text.includes(author(record));
+  if (record.event === "notice") {
+    const [drawing, label] = noted(record);
+    return h("div.told", null, h("p.kind", null, icon(drawing), label, at, refused), record.text ? prose(record.text.replace(/^Not said again: /, "")) : null);
+  }
+  if (record.event === "member") {
+    const by = !record.text.includes(author(record));
     return h("p", null, by && [named(author(record)), " "],
       h("span", { dir: "auto" }, line(record.text, 500) || record.event), at, refused);
   }

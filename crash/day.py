@@ -31,6 +31,7 @@ from typing import Any
 import httpx
 
 from crash.clocked import Clock
+from crash.crowd import PLATFORMS, Person, Places
 from crash.forks import scratch
 from crash.outcome import Outcome, as_json, save, table
 from crash.workload import KEY
@@ -38,36 +39,21 @@ from threadline import Threadline
 from threadline.core.model import ConversationRef, Event, TranscriptRecord
 from threadline.core.sends import SendState
 from threadline.flows.send_status import SendStatus
-from threadline.testing.scenes import Scene, Simulated, scene
 
 RESULTS = Path(__file__).with_name("day.json")
 WHAT = "a day of sends over five platforms"
-PLATFORMS = ("discord", "slack", "telegram", "twilio", "whatsapp")
 DAY_SECONDS = 86_400.0
-BATCH = 100
+BATCH = 200
 AT_ONCE = 12
 PATIENCE = 60.0
 # How the clocks are moved while something is under way: in steps that outlast no lease.
 STEP_SECONDS = 15.0
 STEPS = 240
+ARRIVALS = 1_200
 # Nobody is written to more often; on the average somebody is twice an hour.
 PER_HOUR = 4
 CALL_FAULTS = ("rate_limit", "status", "late_status", "drop", "reset", "slow")
 EVENT_FAULTS = ("duplicate", "reorder", "delay")
-
-
-@dataclass(slots=True)
-class Person:
-    """Somebody on a platform: where they talk with us, and how a send names them."""
-
-    platform: str
-    name: str
-    place: str
-    to: str
-    stopped: bool = False
-    # What they had seen of us when their stop was recorded.
-    seen: list[str] = field(default_factory=list)
-    answers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -78,59 +64,6 @@ class Asked:
     text: str
     after_stop: bool
     answer: dict[str, Any] = field(default_factory=dict)
-
-
-class Places:
-    """The platforms, and the people on each."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.scenes: dict[str, Simulated] = {}
-        for name in PLATFORMS:
-            (folder / name).mkdir()
-            made: Scene = scene(name, folder / name)
-            assert isinstance(made, Simulated)
-            self.scenes[name] = stack.enter_context(made)
-
-    def person(self, platform: str, number: int) -> Person:
-        """Somebody new."""
-        do, name = self.scenes[platform].platform.do, f"person {number}"
-        match platform:
-            case "telegram":
-                return Person(platform, name, str(number), f"telegram:{number}")
-            case "slack":
-                user, place = do("person", user=name)["id"], do("dm", users=name)["id"]
-                return Person(platform, name, place, f"slack:{user}")
-            case "discord":
-                dm = do("dm", user=name)
-                return Person(platform, name, dm["id"], f"discord:{dm['recipients'][0]['id']}")
-            case _:
-                place = self.scenes[platform].place()
-                return Person(platform, name, place, f"{platform}:{place}")
-
-    def says(self, who: Person, text: str) -> None:
-        """Somebody writes to us."""
-        there = self.scenes[who.platform]
-        if who.platform == "telegram":
-            chat = int(who.place)
-            there.platform.do("say", chat=chat, user=chat, name=who.name, text=text)
-        else:
-            there.says(who.place, who.name, text)
-
-    def seen(self, who: Person) -> list[tuple[str, str]]:
-        """What somebody saw of us: id and text."""
-        return [(one.id, one.text) for one in self.scenes[who.platform].said(who.place)]
-
-    def all_said(self) -> Counter[str]:
-        """How often each text was really said, on all platforms."""
-        found: Counter[str] = Counter()
-        for there in self.scenes.values():
-            found.update(one["text"] for one in there.platform.effects("message"))
-        return found
-
-    def idle(self) -> None:
-        """Wait until no event is on its way."""
-        for there in self.scenes.values():
-            there.idle()
 
 
 class Day:
@@ -215,7 +148,7 @@ class Day:
             who = self._places.person(PLATFORMS[number % len(PLATFORMS)], 1000 + number)
             self.people.append(who)
             self._places.says(who, "hello")
-        await asyncio.to_thread(self._places.idle)
+        await self._arrive()
 
     async def run(self) -> None:
         """Batch after batch; the clock goes round once."""
@@ -233,7 +166,7 @@ class Day:
             if number in deaths:
                 for there in self._places.scenes.values():
                     there.again()
-                await asyncio.to_thread(self._places.idle)
+                await self._arrive()
             self.move(max(0.0, DAY_SECONDS / batches - (self._ahead - before)))
             if number % 10 == 9:
                 print(f"{number * BATCH + size:,} asked for", file=sys.stderr, flush=True)
@@ -315,7 +248,16 @@ class Day:
                 self.move(STEP_SECONDS)
             else:
                 self.found.append(f"{open_} are under way for ever")
-        await asyncio.to_thread(self._places.idle)
+        await self._arrive()
+
+    async def _arrive(self) -> None:
+        """Let what is late or tried again be due, and wait until it is there."""
+        for _ in range(ARRIVALS):
+            self.move(STEP_SECONDS)
+            if await asyncio.to_thread(self._places.quiet):
+                return
+            await asyncio.sleep(0.05)
+        self.found.append("events are on their way for ever")
 
     async def _people_speak(self, batch: Sequence[Asked]) -> None:
         """Some answer what they saw; now and then somebody says stop."""
@@ -332,7 +274,10 @@ class Day:
             stopping = [self._chance.choice([it for it in self.people if not it.stopped])]
         for who in stopping:
             self._places.says(who, self._chance.choice(["stop", "STOP!", "unsubscribe"]))
-        await asyncio.to_thread(self._places.idle)
+        # What trouble is left is over, and what was held back to come later comes.
+        for there in self._places.scenes.values():
+            there.platform.calm()
+        await self._arrive()
         for who in stopping:
             await self._stopped(who)
 

@@ -295,7 +295,7 @@ async def test_a_session_is_written_to_by_its_name_as_well(site: Site, place: Pl
         ({"intent_for": 1e300}, "invalid_input"),
         ({"reply_to": 1}, "invalid_input"),
         ({"text": ""}, "invalid_input"),
-        ({"attachments": [{"conversation": LOBBY, "sequence": 1}]}, "invalid_input"),
+        ({"attachments": [{"conversation": LOBBY}]}, "invalid_input"),
         ({"unknown": 1}, "invalid_input"),
     ],
 )

@@ -131,6 +131,13 @@ class Simulation(Held):
         found: list[dict[str, Any]] = self._order("GET", "events")["settled"]
         return found
 
+    def waiting(self) -> list[dict[str, Any]]:
+        """The events that are on their way."""
+        found: list[dict[str, Any]] = self._order("GET", "events", asked={"under_way": 1})[
+            "waiting"
+        ]
+        return found
+
     def idle(self) -> list[dict[str, Any]]:
         """Wait until no event is on its way; what became of them."""
         found: list[dict[str, Any]] = self._order("GET", "events", asked={"idle": 1})["settled"]

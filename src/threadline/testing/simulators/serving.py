@@ -210,7 +210,9 @@ class House:
                 raise ValueError(f"some were still on their way after {patience:g} seconds")
         return {
             "waiting": [asdict(one) for one in self.ground.waiting()],
-            "settled": [asdict(one) for one in self.ground.settled()],
+            "settled": []
+            if "under_way" in call.query
+            else [asdict(one) for one in self.ground.settled()],
         }
 
     async def _disconnect(self, code: int) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def test_a_persons_consent_is_decided_by_whatever_finds_them(ready: Shell) -> No
         (["--daily", "8:30", "--zone", "Europe/Berlin"], "08:30"),
         (["--daily", "08:30", "--zone", "Berlin"], "time zone"),
         (["--at", "tomorrow"], "2030-01-31"),
-        (["--at", "2030-01-31T12:00"], "time zone"),
+        (["--at", "2030-01-31T12:00"], "at has no zone"),
         (["--template", "name"], "JSON"),
         (["--template", "[]"], "JSON object"),
     ],

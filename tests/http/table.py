@@ -16,7 +16,7 @@ nothing; without a token nobody gets in, and a guest's cookie is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 CALLERS = (
@@ -43,6 +43,7 @@ class Line:
     expected: dict[str, tuple[str, ...]]
     body: Any = None
     query: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def objects(self) -> int:
@@ -98,6 +99,16 @@ def untargeted() -> Line:
         outsider="404 403 403",
         unscoped="404 403 403",
     )
+
+
+def tools() -> Line:
+    """The line of the tools: for every session, with those its scopes reach."""
+    made = line(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        **ALONE | {"controller": "403", "stranger": "403"},
+        **dict.fromkeys(("member", "outsider", "peer", "unscoped", "bound"), "ok"),
+    )
+    return replace(made, headers={"Accept": "application/json, text/event-stream"})
 
 
 def settled() -> Line:
@@ -339,6 +350,7 @@ TABLE: dict[str, Line] = {
         adapter="ok",
         neighbour="ok",
     ),
+    "POST /mcp": tools(),
     "GET /v1/search": line(query={"q": "hello"}, **ALONE, member="ok", outsider="ok", peer="ok"),
     "GET /v1/tokens": line(**ALONE),
     "POST /v1/tokens": line({"kind": "controller"}, **ALONE),

@@ -190,7 +190,7 @@ async def asked(
     body = None if line.body is None else filled(line.body, target)
     url = path.format(**target)
     async with client.stream(
-        method, url, headers=headers, params=filled(line.query, target), json=body
+        method, url, headers=line.headers | headers, params=filled(line.query, target), json=body
     ) as answer:
         text = "" if answer.status_code == 200 else (await answer.aread()).decode()
         return answer.status_code, text

@@ -55,6 +55,8 @@ LOOK = 100
 SWEEP = 1_000
 AGAIN = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(days=366)
+# A clock may go wrong by so much; what should have been said before that is not said now.
+LATE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class WriteScheduled(Story[SendStatus]):
         return self.keyed.key is not None
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
-        """Raises `IdempotencyConflict`, and `InvalidInput` for a time that is too far away."""
+        """Raises `IdempotencyConflict`, and `InvalidInput` for a time past or too far away."""
         draft = Draft(loaded)
         if (known := self.keyed.known(draft)) is not None:
             return draft.changes, known
@@ -130,6 +132,8 @@ class WriteScheduled(Story[SendStatus]):
         if at is None and self.send.repeat is not None:
             at = next_of(self.send.repeat, now)
         assert at is not None
+        if now - at > LATE:
+            raise InvalidInput(f"at is past: {at:%Y-%m-%d %H:%M}Z.", field="at")
         if at - now > LONGEST_WAIT:
             raise InvalidInput("a send is scheduled for within a year.", field="at")
         send = replace(self.send, id=draft.fresh(), created_at=now, at=at, due_at=max(at, now))

@@ -137,7 +137,8 @@ def refusal(rows: Mapping[str, Consent | None]) -> str:
     for about, row in known:
         if row.state is ConsentState.OFF:
             what = f" ({about})" if about else ""
-            return f"turned off{what} by {row.by} on {row.at:%Y-%m-%d %H:%M}Z: {row.why}".strip()
+            why = f": {row.why}" if row.why else "."
+            return f"turned off{what} by {row.by} on {row.at:%Y-%m-%d %H:%M}Z{why}"
     if not any(row.state is ConsentState.ON for _, row in known):
         return "consent was never given; who writes first gives it, else a human turns it on."
     return ""

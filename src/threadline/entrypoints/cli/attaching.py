@@ -189,9 +189,12 @@ def door_of(settings: Settings, url: str | None, token_file: str | None) -> tupl
     else:
         raise ConfigError("with --url give the session's token: --token-file or THREADLINE_TOKEN.")
     try:
-        return where, file.read_text("utf-8").strip()
+        token = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the token file {file} cannot be read: {error}") from None
+    if not token or not token.isascii() or len(token.split()) != 1:
+        raise ConfigError(f"the file {file} holds no token: it has to hold one and nothing else.")
+    return where, token
 
 
 def _folder(cwd: str | None, settings: Settings) -> str:

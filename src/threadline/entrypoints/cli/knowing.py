@@ -13,6 +13,7 @@ from threadline.entrypoints.cli.shown import (
     cells,
     console,
     exactly,
+    hint,
     inert,
     say,
     table,
@@ -291,7 +292,7 @@ def code(
             return
         say(given.code)
         there = f" on {inert(provider)}" if provider else ""
-        say(f"It is shown only now, and counts{there} until {exactly(given.expires_at)}.", "dim")
+        hint(f"It is shown only now, and counts{there} until {exactly(given.expires_at)}.")
 
     act(work, home=home, store=store, scope=scope, as_json=as_json)
 

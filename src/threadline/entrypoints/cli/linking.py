@@ -8,7 +8,7 @@ import typer
 
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import Home, Json, Number, Policy, Store
-from threadline.entrypoints.cli.shown import at, cells, console, inert, say, table, write_json
+from threadline.entrypoints.cli.shown import at, cells, console, hint, inert, say, table, write_json
 from threadline.entrypoints.shapes import plain
 
 
@@ -88,8 +88,8 @@ async def _make(
         write_json({**plain(made), "secret": None, "url_path": path, "url": url})
         return
     say(url)
-    say(f"It is shown only now, and opens the room until {at(made.expires_at)}.", "dim")
-    say(f"Revoke it with: threadline link --revoke {made.id}", "dim")
+    hint(f"It is shown only now, and opens the room until {at(made.expires_at)}.")
+    hint(f"Revoke it with: threadline link --revoke {made.id}")
 
 
 async def _list(line: Line, ref: str, as_json: bool) -> None:

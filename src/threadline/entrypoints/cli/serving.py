@@ -20,7 +20,7 @@ from threadline.entrypoints.cli.door import (
     sqlite_file,
 )
 from threadline.entrypoints.cli.options import Home, Json, Scope, Store
-from threadline.entrypoints.cli.shown import at, cells, console, inert, say, table, write_json
+from threadline.entrypoints.cli.shown import at, cells, console, hint, inert, say, table, write_json
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
@@ -195,9 +195,14 @@ token = typer.Typer(
 @token.command("create")
 def create(
     kind: Annotated[
-        str,
-        typer.Option("--kind", metavar="KIND", help="controller, adapter or session."),
-    ] = "controller",
+        str | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            show_default=False,
+            help="controller, adapter or session. Left out: as --provider or --session says.",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", metavar="TEXT", show_default=False, help="What it is for.")
     ] = "",
@@ -242,7 +247,8 @@ def create(
 ) -> None:
     """Make a token. It is shown now and never again.
 
-    threadline token create --kind session --session minutes
+    threadline token create --session minutes > minutes.token
+
     threadline token create --kind adapter --provider irc --account libera --json
     """
 
@@ -253,8 +259,9 @@ def create(
         asked = None
         if scopes is not None:
             asked = [one.strip() for one in scopes.split(",") if one.strip()]
+        known = "session" if session else "adapter" if provider else "controller"
         made = await line.tl.tokens.create(
-            kind,
+            kind or known,
             name=name,
             scope=None if all_scopes else line.settings.scope,
             provider=provider,
@@ -270,7 +277,7 @@ def create(
             write_json(plain(made))
             return
         say(made.token or "")
-        say(f"It is shown only now. Revoke it with: threadline token revoke {made.id}", "dim")
+        hint(f"It is shown only now. Revoke it with: threadline token revoke {made.id}")
 
     act(work, home=home, store=store, scope=scope, as_json=as_json)
 

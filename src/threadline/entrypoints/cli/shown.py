@@ -68,6 +68,11 @@ def say(text: str, style: str = "") -> None:
     console().print(text, style=style or None, soft_wrap=True)
 
 
+def hint(text: str) -> None:
+    """What a person is told beside an answer; a program that takes the answer does not get it."""
+    aside().print(text, style="dim", soft_wrap=True)
+
+
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
     """A table with a plain head; the columns in `right` hold numbers."""
     from rich.box import SIMPLE_HEAD

@@ -23,6 +23,7 @@ from threadline.core.model import (
 from threadline.core.people import BY_SYSTEM
 from threadline.core.ports import (
     ADAPTER,
+    CHAIN,
     ENDED_FIRSTS,
     FIRST,
     INTENT,
@@ -121,6 +122,10 @@ class WriteScheduled(Story[SendStatus]):
         """Only with a key."""
         return self.keyed.key is not None
 
+    def needs(self) -> Needs:
+        """The chain, so that two nodes do not both find the key new."""
+        return Needs(hold=((CHAIN, self.keyed.scope),))
+
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
         """Raises `IdempotencyConflict`, and `InvalidInput` for a time that is too far away."""
         draft = Draft(loaded)
@@ -168,8 +173,9 @@ class WriteSend(Story[SendStatus]):
         return self.keyed is None or self.keyed.key is not None
 
     def needs(self) -> Needs:
-        """The conversation, locked."""
-        return Needs(take=(self.ref.text,))
+        """The conversation, and the chain of the audit: who counts and who says first what an intent
+        names does it alone in its scope, on whichever node and in whichever conversation."""
+        return Needs(take=(self.ref.text,), hold=((CHAIN, self.send.scope_id),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
         """Raises what `write_first` does."""
@@ -297,7 +303,9 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
         here = (now - EPOCH) // MICROSECOND
         rows = loaded.page(Page(SENDS_DUE, (-1, -1, self.limit)))
         due = [number for number, at in rows if at <= here]
-        sends = [one for one in fetch(draft, SEND, due) if one is not None]
+        # Held, and looked at again: another node may have begun the same day meanwhile.
+        known = fetch(draft, SEND, due, hold=True)
+        sends = [one for one in known if one is not None and one.due_at and one.due_at <= now]
         fetch(draft, SESSION, {one.session for one in sends})
         found: list[tuple[Send, str]] = []
         for send in sends:

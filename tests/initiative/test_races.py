@@ -1,4 +1,4 @@
-"""Two nodes on one PostgreSQL, at the same moment: nothing passes a limit, nothing is said twice."""
+"""Two nodes on one PostgreSQL at the same moment: no limit is passed, nothing is said twice."""
 
 from __future__ import annotations
 

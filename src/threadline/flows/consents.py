@@ -24,6 +24,7 @@ from threadline.core.people import (
     Setting,
     about_session,
 )
+from threadline.core.planned import end_planned
 from threadline.core.ports import (
     CONSENT,
     CONSENTS_OF,
@@ -42,7 +43,7 @@ from threadline.core.seating import ensure_session, heir, numbers_of, session_na
 from threadline.core.sending import LIMITS as LIMITS_NAME
 from threadline.flows.looking import found, where_of
 from threadline.flows.persons import known
-from threadline.flows.planning import granted_to
+from threadline.flows.planning import WAY, granted_to
 
 MANY = 500
 
@@ -134,6 +135,11 @@ class WriteConsent(Story[ConsentStatus]):
             about=self.about,
             why=self.why,
         )
+        if self.subject.person is not None and (about, self.state) == (
+            EVERYTHING,
+            ConsentState.OFF,
+        ):
+            end_planned(draft, number, "writing to this person was turned off.", now)
         return draft.changes, _status(name, row, self.about)
 
 
@@ -297,6 +303,13 @@ class Consents:
         word: ConsentState = ConsentState.of(state)
         if word is ConsentState.ON:
             authority.human(caller, "grants consent")
+        if about and not about.startswith("session:") and (room or not WAY.fullmatch(about)):
+            # Nothing would ever ask for it, and it would be shown as if it held.
+            raise InvalidInput(
+                "about is empty for everything, session:NAME, or for a person a provider as it is "
+                "in addresses.",
+                field="about",
+            )
         if len(why) > 500 or len(about) > 250:
             raise InvalidInput("why has at most 500 characters, about 250.", field="why")
         return await self._store.run(

@@ -21,6 +21,7 @@ from threadline.core.model import (
     Kind,
 )
 from threadline.core.people import BY_SYSTEM
+from threadline.core.planned import end
 from threadline.core.ports import (
     ADAPTER,
     CHAIN,
@@ -173,8 +174,8 @@ class WriteSend(Story[SendStatus]):
         return self.keyed is None or self.keyed.key is not None
 
     def needs(self) -> Needs:
-        """The conversation, and the chain of the audit: who counts and who says first what an intent
-        names does it alone in its scope, on whichever node and in whichever conversation."""
+        """The conversation, and the chain of the audit: who counts, and who says first what an
+        intent names, does it alone in its scope, on whichever node."""
         return Needs(take=(self.ref.text,), hold=((CHAIN, self.send.scope_id),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
@@ -239,25 +240,8 @@ class WriteEnd(Story[None]):
         row = draft.get(SEND, self.send)
         if row is None or row.step != self.step:
             return draft.changes, None
-        ended = replace(
-            row,
-            state=self.state,
-            reason=self.reason,
-            tried=self.tried,
-            left=(),
-            due_at=None,
-            step=row.step + 1,
-        )
-        draft.put(SEND, row.id, ended)
-        audit(
-            draft,
-            row.scope_id,
-            self.by,
-            f"send.{self.state.value}",
-            now,
-            subject=public(row.id),
-            reason=self.reason,
-        )
+        tried = replace(row, tried=self.tried)
+        end(draft, tried, self.state, self.reason, now, self.by)
         return draft.changes, None
 
 
@@ -309,9 +293,9 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
         fetch(draft, SESSION, {one.session for one in sends})
         found: list[tuple[Send, str]] = []
         for send in sends:
-            if send.repeat is not None and send.origin_of is None:
-                send = self._today(draft, send, now)
             session = heir(draft, send.session)
+            if send.repeat is not None and session is not None:
+                send = self._today(draft, send, now)
             found.append((send, "" if session is None else session.name))
         wait: float | None = None
         if len(due) < len(rows):

@@ -1,4 +1,4 @@
-"""What is planned: ended at once where it may not be said any more, said again where it is daily."""
+"""What is planned ends at once where it may not be said any more; what is daily comes again."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import allowance, authority
 from threadline.core.rules.authority import Where
@@ -135,10 +136,8 @@ class WriteConsent(Story[ConsentStatus]):
             about=self.about,
             why=self.why,
         )
-        if self.subject.person is not None and (about, self.state) == (
-            EVERYTHING,
-            ConsentState.OFF,
-        ):
+        off = self.state is ConsentState.OFF and about == EVERYTHING
+        if off and self.subject.person is not None:
             end_planned(draft, number, "writing to this person was turned off.", now)
         return draft.changes, _status(name, row, self.about)
 
@@ -167,12 +166,18 @@ class ReadConsents(Story[list[ConsentStatus]]):
         first = draft.get(CONSENT, (number, EVERYTHING))
         rows = [] if first is None else [first]
         rows += draft.page(Page(CONSENTS_OF, (number, EVERYTHING, MANY)))
+        # All at once: one by one they would take a round each.
+        fetch(draft, SESSION, {it for it in map(_session_of, rows) if it is not None})
         return draft.changes, [_status(name, one, _about(draft, one)) for one in rows]
+
+
+def _session_of(row: Consent) -> int | None:
+    return number_of(row.about.removeprefix("session:")) if ":" in row.about else None
 
 
 def _about(draft: Draft, row: Consent) -> str:
     """What a consent is about as it was asked for: a session by its name."""
-    number = number_of(row.about.removeprefix("session:")) if ":" in row.about else None
+    number = _session_of(row)
     session = None if number is None else heir(draft, number) or draft.get(SESSION, number)
     return row.about if session is None else about_session(session.name)
 

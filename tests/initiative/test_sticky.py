@@ -64,10 +64,9 @@ async def test_who_said_stop_under_one_id_said_it_under_the_other(line: Threadli
     old, new, third = (str(next(PEOPLE)) for _ in range(3))
     await line.inbound.receive(words(old, "hello"))
     await line.inbound.receive(words(old, "stop"))
+    person = await line.people.show(f"telegram:{old}")
     await line.inbound.receive(words(new, "hello again", also=old))
-    assert (await line.people.show(f"telegram:{new}")).id == (
-        await line.people.show(f"telegram:{old}")
-    ).id
+    assert (await line.people.show(f"telegram:{new}")).id == person.id
     assert "turned off" in await refused(line, f"telegram:{new}")
     await line.inbound.receive(words(third, "me"))
     await line.inbound.receive(words(third, "me too", also=old))

@@ -28,6 +28,15 @@ from threadline.testing.clock import StillClock
             7,
         ),
         (
+            "delete from audit where number > 4; update chains set count = 4,"
+            " digest = (select digest from audit where number = 4)",
+            4,
+        ),
+        (
+            "update chains set count = 4, digest = (select digest from audit where number = 4)",
+            6,
+        ),
+        (
             "update audit set digest = (select digest from audit where number = 4)"
             " where number = 5",
             5,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from threadline.core.chains import Chain, Entry
+from threadline.core.chains import FIRST, Chain, Entry
 from threadline.core.draft import Draft
 from threadline.core.model import (
     AdapterCaller,
@@ -50,6 +50,7 @@ def audit(
 ) -> None:
     """Write one entry at the end of the scope's chain."""
     chain = draft.get(CHAIN, scope) or Chain()
+    last = draft.get(AUDIT, (scope, chain.count)) if chain.count else None
     kept = {name: value for name, value in facts.items() if value not in (None, "", (), {})}
     entry = Entry(
         scope_id=scope,
@@ -60,9 +61,18 @@ def audit(
         subject=subject,
         facts=kept,
     )
-    entry = replace(entry, digest=sealed(draft, entry, chain.digest))
+    before = FIRST if last is None else last.digest
+    entry = replace(entry, digest=sealed(draft, entry, before))
     draft.put(AUDIT, (scope, entry.number), entry)
-    draft.put(CHAIN, scope, Chain(entry.number, entry.digest))
+    head = head_of(draft, scope, entry.number, entry.digest)
+    draft.put(CHAIN, scope, Chain(entry.number, head))
+
+
+def head_of(loaded: Loaded, scope: str, number: int, digest: bytes) -> bytes:
+    """The keyed hash over where a chain ends: an entry's own digest would fit a shorter one."""
+    if not number:
+        return FIRST
+    return loaded.id_key("audit.head", f"{scope} {number} {digest.hex()}")
 
 
 def sealed(loaded: Loaded, entry: Entry, before: bytes) -> bytes:

@@ -26,7 +26,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How many entries a scope has, and the digest of the last."""
+    """How many entries a scope has, and a digest that says that it ends there."""
 
     count: int = 0
     digest: bytes = FIRST

@@ -13,14 +13,16 @@ from threadline.core.auditing import audit
 from threadline.core.deliveries import Delivery, DeliveryState
 from threadline.core.draft import Draft
 from threadline.core.ids import public
+from threadline.core.joining import heir_of, recipient
 from threadline.core.model import ALL, Claim, Conversation, Reason
 from threadline.core.people import BY_SYSTEM
-from threadline.core.ports import QUOTA, SEND
-from threadline.core.rules import allowance, binding
+from threadline.core.ports import DELIVERY, IN_LANE, QUOTA, SEND, Page, fetch
+from threadline.core.rules import allowance, binding, delivery
 from threadline.core.seating import heir, seat
 from threadline.core.sends import Send, SendState, Tried
 from threadline.core.unseating import end_grant
 
+LOOK = 100
 ENDED = {
     DeliveryState.DELIVERED: SendState.DELIVERED,
     DeliveryState.FAILED: SendState.FAILED,
@@ -92,7 +94,7 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
         if out:
             become(draft, conversation, now)
         elif claim.delivery == after.id and after.state is not DeliveryState.UNCERTAIN:
-            about = replace(conversation.about, claim=None)
+            about = replace(conversation.about, claim=_next_claim(draft, claim, after))
             draft.save(replace(conversation, about=about))
     send = draft.get(SEND, after.send)
     if send is None:
@@ -126,6 +128,16 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
         give_back(draft, send)
 
 
+def _next_claim(draft: Draft, claim: Claim, ended: Delivery) -> Claim | None:
+    """The claim as another send of the same session holds it, None where there is none."""
+    rows = draft.page(Page(IN_LANE, (ended.conversation, LOOK)))
+    for row in fetch(draft, DELIVERY, [(one.conversation, one.id) for one in rows]):
+        own = row is not None and row.id != ended.id and row.session == claim.session
+        if row is not None and own and row.in_lane and row.right == delivery.CLAIM:
+            return replace(claim, delivery=row.id)
+    return None
+
+
 def _outcome(one: Tried, after: Delivery, now: datetime) -> Tried:
     if (one.conversation, one.delivery) != (after.conversation, after.id):
         return one
@@ -134,7 +146,12 @@ def _outcome(one: Tried, after: Delivery, now: datetime) -> Tried:
 
 def give_back(draft: Draft, send: Send) -> None:
     """Refund what a send that failed had reserved."""
-    for name in send.reserved:
+    names = set(send.reserved)
+    person = heir_of(draft, send.person)
+    if person is not None and send.person is not None and recipient(send.person) in names:
+        # Who it was for may have turned out to be somebody else meanwhile.
+        names.add(recipient(person.id))
+    for name in sorted(names):
         quota = draft.get(QUOTA, (send.scope_id, name))
         if quota is not None:
             draft.put(QUOTA, (send.scope_id, name), allowance.refund(quota, send.id))

@@ -5,7 +5,6 @@ Asked when something is written down and again just before it leaves.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
@@ -13,12 +12,11 @@ from threadline.core.ids import public
 from threadline.core.meeting import contact_of, is_direct
 from threadline.core.model import Conversation, Direction, Kind, Session
 from threadline.core.people import EVERYTHING, Consent, ConsentState, about_session
-from threadline.core.ports import CONSENT, CONSENTS_OF, GRANTED, RECORD, Page, fetch
+from threadline.core.ports import CONSENT, GRANTED, RECORD, fetch
 from threadline.core.rules import binding, delivery
 from threadline.core.rules.consent import Wish, refusal, wish
 from threadline.core.seating import numbers_of
 
-MOST = 1_000
 Consents = dict[str, Consent | None]
 
 
@@ -71,18 +69,6 @@ def silenced(
         newer = all(record.recorded_at >= one.at for one in off)
         return "" if newer else refusal(rows)
     return f"{refusal(rows)} Only what was written since may be answered: reply to that."
-
-
-def carry(draft: Draft, other: int, kept: int) -> None:
-    """What was decided about one subject holds for the other too; off wins over on."""
-    rows = draft.page(Page(CONSENTS_OF, (other, EVERYTHING, MOST)))
-    abouts = [EVERYTHING, *(row.about for row in rows)]
-    found = fetch(draft, CONSENT, [(one, about) for one in (kept, other) for about in abouts])
-    for mine, row in zip(found[: len(abouts)], found[len(abouts) :], strict=True):
-        if row is None or (mine is not None and mine.state is ConsentState.OFF):
-            continue
-        if mine is None or row.state is ConsentState.OFF:
-            draft.put(CONSENT, (kept, row.about), replace(row, subject=kept))
 
 
 def granted(draft: Draft, session: Session, provider: str, account_id: str) -> bool:

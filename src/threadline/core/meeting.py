@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from threadline.core.auditing import audit
 from threadline.core.draft import Draft
 from threadline.core.ids import public
+from threadline.core.joining import carry, count_together, heir_of
 from threadline.core.model import (
     Conversation,
     Direction,
@@ -30,7 +31,8 @@ from threadline.core.people import (
     ContactKey,
     Person,
 )
-from threadline.core.ports import ADAPTER, CODE, CONSENT, CONTACT, PERSON
+from threadline.core.planned import end_planned
+from threadline.core.ports import ADAPTER, CODE, CONSENT, CONTACT, PERSON, fetch
 from threadline.core.rules import delivery
 from threadline.core.rules.consent import LONGEST, Wish, wish
 from threadline.core.threads import parent_of
@@ -46,6 +48,7 @@ CODE_SPACE = "code"
 
 
 STOPPED = "asked not to be written to any more; only a person's own word turns that on again."
+NOT_ANY_MORE = "this person said stop."
 STARTED = "may be written to again."
 
 
@@ -87,17 +90,6 @@ def is_direct(draft: Draft, conversation: Conversation) -> bool:
     return above is not None and above.kind is Kind.DM
 
 
-def heir_of(draft: Draft, number: int | None) -> Person | None:
-    """The person behind an id, or who it turned out to be."""
-    seen = 0
-    while number is not None and seen < 16:
-        found = draft.get(PERSON, number)
-        if found is None or found.successor is None:
-            return found
-        number, seen = found.successor, seen + 1
-    return None
-
-
 def contact_of(draft: Draft, conversation: Conversation) -> Contact | None:
     """The contact behind a direct conversation or its thread, None where nobody is known there."""
     party, ref = conversation.about.party, conversation.ref
@@ -133,7 +125,7 @@ def meet(
         contact = replace(contact, heard_at=said, account=ref.account_id)
     if draft.get(CONTACT, key) != contact:
         draft.put(CONTACT, key, contact)
-    _aliases(draft, conversation, message, contact, now)
+    _aliases(draft, message, contact, now)
     code = CODE_SAID.fullmatch(message.text) if len(message.text) <= 20 else None
     if code is not None:
         contact = _verified(draft, contact, "".join(code.groups()).upper(), now)
@@ -147,18 +139,41 @@ def meet(
     return conversation, Met(public(contact.person), asked is Wish.STOP, told)
 
 
-def _new(draft: Draft, key: ContactKey, message: InboundMessage, now: datetime) -> Contact:
+def heed(draft: Draft, conversation: Conversation, message: InboundMessage, now: datetime) -> Met:
+    """Turn off what a message asks to be turned off, and nothing else: it has to wait behind an
+    import, or is brought by somebody who may not speak for the person."""
+    contact = contact_of(draft, conversation)
+    party = conversation.about.party
+    if contact is None or (party is not None and party.address != message.actor.id):
+        return NOBODY_MET
+    person = heir_of(draft, contact.person)
+    languages = () if person is None else person.languages
+    stop = wish(message.text, languages) is Wish.STOP
+    told = _decide(draft, contact, Wish.STOP, now) if stop else ""
+    if told:
+        told = f"{message.actor.name or message.actor.id} {told}"
+    return Met(public(contact.person), stop, told)
+
+
+def _new(
+    draft: Draft,
+    key: ContactKey,
+    message: InboundMessage,
+    now: datetime,
+) -> Contact:
     scope, provider, realm, address = key
-    made = Person(
-        id=draft.fresh(), scope_id=scope, name=message.actor.name or address, created_at=now
-    )
-    draft.put(PERSON, made.id, made)
+    name = message.actor.name or address
+    person = _under_another_id(draft, message, key)
+    if person is None:
+        made = Person(id=draft.fresh(), scope_id=scope, name=name, created_at=now)
+        draft.put(PERSON, made.id, made)
+        person = made.id
     contact = Contact(
         scope_id=scope,
         provider=provider,
         realm=realm,
         address=address,
-        person=made.id,
+        person=person,
         created_at=now,
         verified_at=now,
         how="inbound",
@@ -194,30 +209,40 @@ def _granted(draft: Draft, contact: Contact, now: datetime) -> None:
     )
 
 
-def _aliases(
-    draft: Draft,
-    conversation: Conversation,
-    message: InboundMessage,
-    contact: Contact,
-    now: datetime,
-) -> None:
-    """Other ids of the same person, where a direct conversation is named by its person's id."""
+def _other_ids(message: InboundMessage, key: ContactKey) -> list[ContactKey]:
+    """Other ids of who speaks, where a direct conversation is named by its person's id."""
+    scope, provider, realm, _ = key
     if message.conversation.conversation_id != message.actor.id:
-        return
-    for other in message.same_as:
-        key = (contact.scope_id, contact.provider, contact.realm, other.conversation_id)
+        return []
+    return [
+        (scope, provider, realm, other.conversation_id)
+        for other in message.same_as
+        if other.provider == provider
+    ]
+
+
+def _under_another_id(draft: Draft, message: InboundMessage, key: ContactKey) -> int | None:
+    """Who is known already by another id of the one who speaks."""
+    known = fetch(draft, CONTACT, _other_ids(message, key))
+    return next((one.person for one in known if one is not None), None)
+
+
+def _aliases(draft: Draft, message: InboundMessage, contact: Contact, now: datetime) -> None:
+    """Other ids of the same person; what was decided under them holds on."""
+    for key in _other_ids(message, contact.key):
         known = draft.get(CONTACT, key)
-        if other.provider != contact.provider or (known and known.person == contact.person):
+        if known is not None and known.person == contact.person:
             continue
-        draft.put(
-            CONTACT,
-            key,
-            replace(
-                contact,
-                address=other.conversation_id,
-                created_at=now if known is None else known.created_at,
-            ),
-        )
+        if known is not None:
+            _same(draft, contact.scope_id, known.person, contact.person)
+        created = now if known is None else known.created_at
+        draft.put(CONTACT, key, replace(contact, address=key[3], created_at=created))
+
+
+def _same(draft: Draft, scope: str, other: int, kept: int) -> None:
+    """Who said stop under either id said it, and was written to under either."""
+    carry(draft, other, kept, only_off=True)
+    count_together(draft, scope, other, kept)
 
 
 def _verified(draft: Draft, contact: Contact, code: str, now: datetime) -> Contact:
@@ -239,10 +264,8 @@ def _verified(draft: Draft, contact: Contact, code: str, now: datetime) -> Conta
     before = contact.person
     contact = replace(contact, person=person.id, verified_at=now, how="code", guesses=())
     draft.put(CONTACT, contact.key, contact)
-    off = draft.get(CONSENT, (before, EVERYTHING))
-    if off is not None and off.state is ConsentState.OFF:
-        # Who said stop here said it, whoever they turn out to be.
-        draft.put(CONSENT, (person.id, EVERYTHING), replace(off, subject=person.id))
+    if before != person.id:
+        _same(draft, contact.scope_id, before, person.id)
     _granted(draft, contact, now)
     audit(
         draft,
@@ -269,4 +292,6 @@ def _decide(draft: Draft, contact: Contact, asked: Wish, now: datetime) -> str:
     row = Consent(subject=contact.person, about=EVERYTHING, state=state, by=by, at=now, why=why)
     draft.put(CONSENT, (contact.person, EVERYTHING), row)
     audit(draft, contact.scope_id, by, f"consent.{state.value}", now, subject=by, why=why)
+    if asked is Wish.STOP:
+        end_planned(draft, contact.person, NOT_ANY_MORE, now)
     return STOPPED if asked is Wish.STOP else STARTED

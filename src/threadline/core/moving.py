@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from threadline.core.consenting import carry
 from threadline.core.draft import Draft
 from threadline.core.ids import public
+from threadline.core.joining import carry, count_together
 from threadline.core.model import (
     SYSTEM,
     Conversation,
@@ -46,6 +46,7 @@ def link(draft: Draft, one: Conversation, other: Conversation, now: datetime) ->
     old = notice(draft, old, f"This conversation goes on as {new.ref}.", now, moved_to=new.id)
     new = notice(draft, new, f"This conversation was {old.ref} before.", now, moved_from=old.id)
     carry(draft, old.id, new.id)
+    count_together(draft, new.ref.scope_id, old.id, new.id)
     new = _settle(draft, old, new, now)
     return old if old.id == other.id else new
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from threadline.core.draft import Draft
 from threadline.core.ids import public
-from threadline.core.meeting import NOBODY_MET, Met, contact_of, is_met, meet
+from threadline.core.meeting import NOBODY_MET, Met, contact_of, heed, is_met, meet
 from threadline.core.model import (
     Conversation,
     ConversationRef,
@@ -110,8 +110,12 @@ def take(
     limits: Limits,
     said_by: Session | None = None,
     delivery: int | None = None,
+    vouched: bool = True,
 ) -> Taken:
-    """Record one message, or hold it, or find that it is known already."""
+    """Record one message, or hold it, or find that it is known already.
+
+    It is `vouched` for where whoever brings it may speak for the person who said it.
+    """
     conversation = resolve(draft, message, now, strict=door is Door.DIRECT)
     known, key = None, b""
     if message.message_id is not None:
@@ -131,6 +135,9 @@ def take(
         if hydration.is_gated(conversation):
             if door is Door.DIRECT:
                 return _wait(conversation)
+            if said_by is None and is_met(draft, conversation, message):
+                # The word "stop" does not wait until an import is over.
+                heed(draft, conversation, message, now)
             return _hold(draft, conversation, message, limits, said_by, delivery)
         if about.window is not None and about.window.closing is not None:
             conversation = replace(conversation, about=hydration.closed(about))
@@ -144,6 +151,7 @@ def take(
         door=door,
         limits=limits,
         said_by=said_by,
+        vouched=vouched,
     )
 
 
@@ -266,6 +274,7 @@ def append(
     door: Door,
     limits: Limits,
     said_by: Session | None = None,
+    vouched: bool = True,
 ) -> Taken:
     """Allot the sequence, write the record and its id, choose the speaker, decide the wakes."""
     imported = door is Door.IMPORTED
@@ -286,7 +295,10 @@ def append(
         met = Met(None if other is None else public(other.person))
     elif not imported:
         if is_met(draft, conversation, message):
-            conversation, met = meet(draft, conversation, message, now)
+            if vouched:
+                conversation, met = meet(draft, conversation, message, now)
+            else:
+                met = heed(draft, conversation, message, now)
         conversation, chosen = choose(draft, conversation, message, now, limits)
     sequence = conversation.lowest_sequence - 1 if in_front else conversation.next_sequence
     record = TranscriptRecord(

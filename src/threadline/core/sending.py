@@ -26,6 +26,8 @@ from threadline.core.errors import (
     WindowClosed,
 )
 from threadline.core.ids import public
+from threadline.core.intents import remember, said_already
+from threadline.core.joining import recipient
 from threadline.core.lanes import registration_of
 from threadline.core.meeting import contact_of
 from threadline.core.model import (
@@ -47,7 +49,6 @@ from threadline.core.places import create
 from threadline.core.ports import (
     ADAPTER,
     CONTACT,
-    FIRST,
     KNOWN,
     MEMBER,
     QUOTA,
@@ -103,10 +104,10 @@ def write_first(
     if not granted(draft, session, channel.provider, channel.account_id):
         raise not_granted(session, channel.provider, channel.account_id)
     conversation = _place(draft, ref, channel, now)
-    person = _person(draft, channel, ref.scope_id)
+    person = _person(draft, conversation, channel)
     if reason := forbidden(draft, conversation, session, person):
         raise ConsentRequired(reason, conversation=public(conversation.id))
-    if first := _said_already(draft, conversation, send, person, now):
+    if first := said_already(draft, conversation, send, person, now):
         return _suppressed(draft, conversation, send, first, channel, now, by)
     _in_window(draft, conversation, channel, send, now)
     names = _reserve(draft, session, conversation, channel, send, person, now)
@@ -150,7 +151,7 @@ def write_first(
         ),
     )
     draft.put(SEND, send.id, send)
-    _remember(draft, conversation, send, person, session, now)
+    remember(draft, conversation, send, person, session, now)
     audit(
         draft,
         send.scope_id,
@@ -221,10 +222,12 @@ def _root(draft: Draft, ref: ConversationRef) -> str | None:
     return None if known is None else ref.conversation_id
 
 
-def _person(draft: Draft, channel: Channel, scope: str) -> int | None:
-    if not channel.address:
-        return None
-    found = draft.get(CONTACT, (scope, channel.provider, channel.realm, channel.address))
+def _person(draft: Draft, conversation: Conversation, channel: Channel) -> int | None:
+    """Who is written to, whether by an address or in the place where they are known."""
+    found = contact_of(draft, conversation)
+    if found is None and channel.address:
+        key = (conversation.ref.scope_id, channel.provider, channel.realm, channel.address)
+        found = draft.get(CONTACT, key)
     return None if found is None else found.person
 
 
@@ -258,11 +261,8 @@ def _reserve(
     now: datetime,
 ) -> tuple[str, ...]:
     """Count one more against every limit, or raise `LimitReached` (H7)."""
-    if person is None and (contact := contact_of(draft, conversation)) is not None:
-        person = contact.person
-    recipient = public(conversation.id if person is None else person)
     names = {
-        "recipient": f"recipient:{recipient}",
+        "recipient": recipient(conversation.id if person is None else person),
         "session": f"session:{public(session.id)}",
         "account": f"account:{channel.provider}/{channel.account_id}",
     }
@@ -368,26 +368,6 @@ def _conflict(draft: Draft, other: int | None) -> None:
 # --- the same thing, said once ---------------------------------------------------------------
 
 
-def _first_key(
-    draft: Draft, conversation: Conversation, send: Send, person: int | None
-) -> tuple[str, bytes]:
-    to = public(conversation.id if person is None else person)
-    return send.scope_id, draft.id_key("intent", f"{to} {send.intent}")
-
-
-def _said_already(
-    draft: Draft, conversation: Conversation, send: Send, person: int | None, now: datetime
-) -> FirstSaid | None:
-    if not send.intent:
-        return None
-    first = draft.get(FIRST, _first_key(draft, conversation, send, person))
-    if first is None or now >= first.until or first.send == send.id:
-        return None
-    earlier = draft.get(SEND, first.send)
-    lost = (SendState.FAILED, SendState.EXPIRED, SendState.CANCELLED)
-    return None if earlier is not None and earlier.state in lost else first
-
-
 def _suppressed(
     draft: Draft,
     conversation: Conversation,
@@ -425,16 +405,3 @@ def _suppressed(
         first=public(first.send),
     )
     return Written(send, None, conversation)
-
-
-def _remember(
-    draft: Draft,
-    conversation: Conversation,
-    send: Send,
-    person: int | None,
-    session: Session,
-    now: datetime,
-) -> None:
-    if send.intent and send.intent_for is not None:
-        first = FirstSaid(send=send.id, session=session.name, at=now, until=now + send.intent_for)
-        draft.put(FIRST, _first_key(draft, conversation, send, person), first)

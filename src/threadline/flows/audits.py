@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from threadline.core.auditing import sealed
+from threadline.core.auditing import head_of, sealed
 from threadline.core.chains import FIRST, Chain, Entry
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput
@@ -54,7 +54,7 @@ class ReadAudit(Story[list[Entry]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyChunk(Story[tuple[list[Entry], Chain, int | None]]):
+class VerifyChunk(Story[tuple[list[Entry], int, bool, int | None]]):
     """The next entries of a chain, held against their digests."""
 
     scope: str
@@ -63,8 +63,9 @@ class VerifyChunk(Story[tuple[list[Entry], Chain, int | None]]):
 
     def decide(
         self, loaded: Loaded, now: datetime
-    ) -> tuple[Changes, tuple[list[Entry], Chain, int | None]]:
-        """Answers them, the chain's head, and the first number that does not fit."""
+    ) -> tuple[Changes, tuple[list[Entry], int, bool, int | None]]:
+        """Answers them, how many were written, whether the chain ends with them, and the first
+        number that does not fit."""
         draft = Draft(loaded)
         head = draft.get(CHAIN, self.scope) or Chain()
         rows = draft.page(Page(AUDITED_AFTER, (self.scope, self.after, CHUNK)))
@@ -72,9 +73,10 @@ class VerifyChunk(Story[tuple[list[Entry], Chain, int | None]]):
         for one in rows:
             expected += 1
             if one.number != expected or one.digest != sealed(draft, one, before):
-                return draft.changes, (rows, head, expected)
+                return draft.changes, (rows, head.count, False, expected)
             before = one.digest
-        return draft.changes, (rows, head, None)
+        ends = head == Chain(expected, head_of(draft, self.scope, expected, before))
+        return draft.changes, (rows, head.count, ends, None)
 
 
 class Audits:
@@ -115,7 +117,7 @@ class Audits:
         authority.may_control(caller)
         scope, number, digest = authority.scope_of(caller), 0, FIRST
         while True:
-            rows, head, wrong = await self._store.read(
+            rows, count, ends, wrong = await self._store.read(
                 VerifyChunk(scope=scope, after=number, digest=digest)
             )
             if wrong is not None:
@@ -128,13 +130,13 @@ class Audits:
                 number, digest = rows[-1].number, rows[-1].digest
             if len(rows) < CHUNK:
                 break
-        if number < head.count:
+        if number < count:
             return Verdict(
                 entries=number,
                 broken_at=number + 1,
-                reason=f"{head.count} entries were written, {number} are there.",
+                reason=f"{count} entries were written, {number} are there.",
             )
-        if number == head.count and digest != head.digest:
+        if not ends:
             return Verdict(
                 entries=number, broken_at=number, reason="the head of the chain differs."
             )

@@ -24,6 +24,7 @@ from threadline.core.people import (
     Setting,
     about_session,
 )
+from threadline.core.planned import end_planned
 from threadline.core.ports import (
     CONSENT,
     CONSENTS_OF,
@@ -35,6 +36,7 @@ from threadline.core.ports import (
     Page,
     Store,
     Story,
+    fetch,
 )
 from threadline.core.rules import allowance, authority
 from threadline.core.rules.authority import Where
@@ -42,7 +44,7 @@ from threadline.core.seating import ensure_session, heir, numbers_of, session_na
 from threadline.core.sending import LIMITS as LIMITS_NAME
 from threadline.flows.looking import found, where_of
 from threadline.flows.persons import known
-from threadline.flows.planning import granted_to
+from threadline.flows.planning import WAY, granted_to
 
 MANY = 500
 
@@ -134,6 +136,9 @@ class WriteConsent(Story[ConsentStatus]):
             about=self.about,
             why=self.why,
         )
+        off = self.state is ConsentState.OFF and about == EVERYTHING
+        if off and self.subject.person is not None:
+            end_planned(draft, number, "writing to this person was turned off.", now)
         return draft.changes, _status(name, row, self.about)
 
 
@@ -161,12 +166,18 @@ class ReadConsents(Story[list[ConsentStatus]]):
         first = draft.get(CONSENT, (number, EVERYTHING))
         rows = [] if first is None else [first]
         rows += draft.page(Page(CONSENTS_OF, (number, EVERYTHING, MANY)))
+        # All at once: one by one they would take a round each.
+        fetch(draft, SESSION, {it for it in map(_session_of, rows) if it is not None})
         return draft.changes, [_status(name, one, _about(draft, one)) for one in rows]
+
+
+def _session_of(row: Consent) -> int | None:
+    return number_of(row.about.removeprefix("session:")) if ":" in row.about else None
 
 
 def _about(draft: Draft, row: Consent) -> str:
     """What a consent is about as it was asked for: a session by its name."""
-    number = number_of(row.about.removeprefix("session:")) if ":" in row.about else None
+    number = _session_of(row)
     session = None if number is None else heir(draft, number) or draft.get(SESSION, number)
     return row.about if session is None else about_session(session.name)
 
@@ -297,6 +308,13 @@ class Consents:
         word: ConsentState = ConsentState.of(state)
         if word is ConsentState.ON:
             authority.human(caller, "grants consent")
+        if about and not about.startswith("session:") and (room or not WAY.fullmatch(about)):
+            # Nothing would ever ask for it, and it would be shown as if it held.
+            raise InvalidInput(
+                "about is empty for everything, session:NAME, or for a person a provider as it is "
+                "in addresses.",
+                field="about",
+            )
         if len(why) > 500 or len(about) > 250:
             raise InvalidInput("why has at most 500 characters, about 250.", field="why")
         return await self._store.run(

@@ -17,6 +17,7 @@ from threadline.core.model import (
     CONTROLLER,
     AdapterCaller,
     Caller,
+    Controller,
     Direction,
     Event,
     InboundMessage,
@@ -37,6 +38,7 @@ class Append(Story[Taken]):
     """Record one message. `said_by` is the session whose confirmed words these are.
 
     An `echo` is one of our own as the provider shows it: it may be proof of a delivery (A10).
+    What is not `vouched` for grants nothing in the name of the person who is said to have said it.
     """
 
     message: InboundMessage
@@ -44,6 +46,7 @@ class Append(Story[Taken]):
     limits: Limits = LIMITS
     said_by: str | None = None
     echo: bool = False
+    vouched: bool = True
 
     @property
     def repeatable(self) -> bool:
@@ -74,7 +77,15 @@ class Append(Story[Taken]):
             waiting = hear_echo(draft, conversation, self.message, now, self.limits)
             if waiting is not None:
                 return draft.changes, waiting
-        taken = take(draft, self.message, now, door=self.door, limits=self.limits, said_by=said_by)
+        taken = take(
+            draft,
+            self.message,
+            now,
+            door=self.door,
+            limits=self.limits,
+            said_by=said_by,
+            vouched=self.vouched,
+        )
         return draft.changes, taken
 
 
@@ -130,10 +141,14 @@ class Inbound:
     def _story(self, message: InboundMessage, caller: Caller, door: Door) -> Append:
         authority.may_bring(caller, message)
         own = message.direction is Direction.OUTBOUND or message.actor.is_self
+        # A platform's words come from its adapter; a controller that writes them down grants no
+        # more by that than it may by itself.
+        own_word = isinstance(caller, Controller) and door is Door.DIRECT and not caller.human
         return Append(
             admission.checked(message, self._limits),
             door,
             self._limits,
+            vouched=not own_word,
             echo=own and message.event is Event.MESSAGE and isinstance(caller, AdapterCaller),
         )
 

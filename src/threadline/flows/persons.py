@@ -8,16 +8,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from threadline.core.auditing import audit, named
-from threadline.core.consenting import carry
 from threadline.core.draft import Draft
 from threadline.core.errors import Conflict, InvalidInput, NotFound
 from threadline.core.ids import number_of, public
-from threadline.core.meeting import CODE_SPACE, heir_of
+from threadline.core.joining import carry, count_together, decisions_of, heir_of
+from threadline.core.meeting import CODE_SPACE
 from threadline.core.model import Caller
-from threadline.core.people import EVERYTHING, NAMES, Code, Contact, Person
+from threadline.core.people import (
+    EVERYTHING,
+    NAMES,
+    Code,
+    Consent,
+    ConsentState,
+    Contact,
+    Person,
+)
 from threadline.core.ports import (
     CODE,
-    CONSENT,
     CONTACT,
     ENDED_CODES,
     PEOPLE,
@@ -28,6 +35,7 @@ from threadline.core.ports import (
     Story,
     fetch,
 )
+from threadline.core.rules import authority
 from threadline.core.rules.membership import merged as merge_metadata
 from threadline.flows.planning import EPOCH, Recipient, contacts_of, find_person, folded
 
@@ -118,6 +126,24 @@ def _is_of(draft: Draft, contact: Contact, person: Person) -> bool:
     """Whether a contact is this person's, whatever else of them changes."""
     owner = heir_of(draft, contact.person)
     return owner is not None and owner.id == person.id
+
+
+def _any_off(rows: Mapping[str, Consent]) -> bool:
+    return any(row.state is ConsentState.OFF for row in rows.values())
+
+
+def _opens(sides: list[tuple[dict[str, Consent], list[Contact]]]) -> bool:
+    """Whether a merge lets an address be written to that could not be before."""
+    on = [{one for one, row in rows.items() if row.state is ConsentState.ON} for rows, _ in sides]
+    if any(_any_off({EVERYTHING: rows[EVERYTHING]}) for rows, _ in sides if EVERYTHING in rows):
+        return False
+    for (_, contacts), mine, theirs in zip(sides, on, reversed(on), strict=True):
+        ways = {one.provider for one in contacts if one.verified_at and one.provider not in NAMES}
+        for way in ways:
+            gained = {one for one in theirs - mine if one in ("", way) or ":" in one}
+            if gained and not mine & {EVERYTHING, way}:
+                return True
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +254,9 @@ class WritePerson(Story[PersonState]):
             there = draft.get(CONTACT, key)
             if there is None or not _is_of(draft, there, person):
                 raise NotFound("this person has no such contact.", contact=f"{provider}:{address}")
+            if provider not in NAMES and _any_off(decisions_of(draft, person.id)):
+                # Who writes from it next would be somebody new, who never said stop.
+                authority.human(self.caller, "takes an address away from who said stop")
             draft.put(CONTACT, key, None)
             own[key] = None
             audit(
@@ -260,15 +289,25 @@ class Merge(Story[PersonState]):
         kept, other = known(draft, self.scope, self.keep), known(draft, self.scope, self.other)
         if kept.id == other.id:
             return draft.changes, person_state(draft, kept, {})
-        carry(draft, other.id, kept.id)
-        own: dict[Any, Contact | None] = {}
         contacts = contacts_of(draft, other)
+        before = [
+            (decisions_of(draft, kept.id), contacts_of(draft, kept)),
+            (decisions_of(draft, other.id), contacts),
+        ]
+        carry(draft, other.id, kept.id)
+        count_together(draft, self.scope, other.id, kept.id)
+        if _opens(before):
+            authority.human(self.caller, "joins one who may be written to with one who may not")
+        own: dict[Any, Contact | None] = {}
         fetch(draft, CONTACT, [one.key for one in contacts])
         for contact in contacts:
             moved = replace(contact, person=kept.id)
             draft.put(CONTACT, contact.key, moved)
             own[contact.key] = moved
-        draft.put(PERSON, other.id, replace(other, successor=kept.id))
+        # Each of them points straight at who is kept: no chain grows with the merges.
+        earlier = fetch(draft, PERSON, other.predecessors)
+        for one in (other, *(row for row in earlier if row is not None)):
+            draft.put(PERSON, one.id, replace(one, successor=kept.id))
         merged = replace(
             kept,
             predecessors=tuple(dict.fromkeys((*kept.predecessors, other.id, *other.predecessors))),
@@ -323,10 +362,8 @@ class Split(Story[PersonState]):
         draft.put(PERSON, made.id, made)
         moved = replace(contact, person=made.id)
         draft.put(CONTACT, key, moved)
-        for about in (EVERYTHING, self.provider):
-            row = draft.get(CONSENT, (person.id, about))
-            if row is not None:
-                draft.put(CONSENT, (made.id, about), replace(row, subject=made.id))
+        carry(draft, person.id, made.id)
+        count_together(draft, self.scope, person.id, made.id)
         audit(
             draft,
             self.scope,

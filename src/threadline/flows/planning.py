@@ -14,7 +14,8 @@ from typing import Any
 from threadline.core.draft import Draft
 from threadline.core.errors import InvalidInput, NoAddress
 from threadline.core.ids import number_of, public
-from threadline.core.meeting import heir_of
+from threadline.core.joining import heir_of
+from threadline.core.meeting import contact_of
 from threadline.core.model import Caller, ConversationRef, Kind, Session
 from threadline.core.people import ALIAS, EMAIL, Contact, Granted, Person
 from threadline.core.ports import (
@@ -37,7 +38,7 @@ from threadline.core.sends import AUTO, Channel
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PEOPLE_AT_ONCE = 100
-_WAY = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+WAY = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Recipient:
             if number is None:
                 raise InvalidInput(f"{rest!r} is no person's id.", field="to")
             return Recipient(person=number)
-        if mark == ":" and rest.strip() and _WAY.fullmatch(before):
+        if mark == ":" and rest.strip() and WAY.fullmatch(before):
             return Recipient(provider=before, address=rest.strip())
         number = number_of(given)
         if mark or number is None:
@@ -138,7 +139,10 @@ class ReadPlan(Story[Plan]):
         if ref.provider == delivery.INTERNAL or ref.scope_id != self.scope:
             raise not_granted(session, "this account")
         channel = Channel(provider=ref.provider, account_id=ref.account_id, place=ref.text)
-        return Plan(session, None, (channel,))
+        there = draft.peeked(ref.text)
+        contact = None if there is None else contact_of(draft, there)
+        person = None if contact is None else heir_of(draft, contact.person)
+        return Plan(session, person, (channel,))
 
     def _to_person(
         self, draft: Draft, person: Person | None, accounts: list[Granted]

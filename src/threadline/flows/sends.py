@@ -21,8 +21,10 @@ from threadline.core.model import (
     Kind,
 )
 from threadline.core.people import BY_SYSTEM
+from threadline.core.planned import end
 from threadline.core.ports import (
     ADAPTER,
+    CHAIN,
     ENDED_FIRSTS,
     FIRST,
     INTENT,
@@ -123,6 +125,10 @@ class WriteScheduled(Story[SendStatus]):
         """Only with a key."""
         return self.keyed.key is not None
 
+    def needs(self) -> Needs:
+        """The chain, so that two nodes do not both find the key new."""
+        return Needs(hold=((CHAIN, self.keyed.scope),))
+
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
         """Raises `IdempotencyConflict`, and `InvalidInput` for a time past or too far away."""
         draft = Draft(loaded)
@@ -172,8 +178,9 @@ class WriteSend(Story[SendStatus]):
         return self.keyed is None or self.keyed.key is not None
 
     def needs(self) -> Needs:
-        """The conversation, locked."""
-        return Needs(take=(self.ref.text,))
+        """The conversation, and the chain of the audit: who counts, and who says first what an
+        intent names, does it alone in its scope, on whichever node."""
+        return Needs(take=(self.ref.text,), hold=((CHAIN, self.send.scope_id),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
         """Raises what `write_first` does."""
@@ -237,25 +244,8 @@ class WriteEnd(Story[None]):
         row = draft.get(SEND, self.send)
         if row is None or row.step != self.step:
             return draft.changes, None
-        ended = replace(
-            row,
-            state=self.state,
-            reason=self.reason,
-            tried=self.tried,
-            left=(),
-            due_at=None,
-            step=row.step + 1,
-        )
-        draft.put(SEND, row.id, ended)
-        audit(
-            draft,
-            row.scope_id,
-            self.by,
-            f"send.{self.state.value}",
-            now,
-            subject=public(row.id),
-            reason=self.reason,
-        )
+        tried = replace(row, tried=self.tried)
+        end(draft, tried, self.state, self.reason, now, self.by)
         return draft.changes, None
 
 
@@ -301,13 +291,15 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
         here = (now - EPOCH) // MICROSECOND
         rows = loaded.page(Page(SENDS_DUE, (-1, -1, self.limit)))
         due = [number for number, at in rows if at <= here]
-        sends = [one for one in fetch(draft, SEND, due) if one is not None]
+        # Held, and looked at again: another node may have begun the same day meanwhile.
+        known = fetch(draft, SEND, due, hold=True)
+        sends = [one for one in known if one is not None and one.due_at and one.due_at <= now]
         fetch(draft, SESSION, {one.session for one in sends})
         found: list[tuple[Send, str]] = []
         for send in sends:
-            if send.repeat is not None and send.origin_of is None:
-                send = self._today(draft, send, now)
             session = heir(draft, send.session)
+            if send.repeat is not None and session is not None:
+                send = self._today(draft, send, now)
             found.append((send, "" if session is None else session.name))
         wait: float | None = None
         if len(due) < len(rows):

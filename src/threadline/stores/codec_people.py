@@ -56,6 +56,7 @@ ENCODERS: dict[Noun[Any, Any], Callable[[Any, Any], Row]] = {
     SEND: lambda key, value: (
         *(key, value.scope_id, value.session, micros(value.created_at)),
         None if value.due_at is None else micros(value.due_at),
+        value.person,
         encode(_bare_send(value)).decode(),
     ),
     FIRST: lambda key, value: (

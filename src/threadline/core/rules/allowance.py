@@ -106,6 +106,12 @@ def reserve(quota: Quota, mark: int, now: datetime, epoch: datetime) -> Quota:
     return Quota((*kept[-(HIGHEST - 1) :], (here, mark)))
 
 
+def joined(quota: Quota, other: Quota) -> Quota:
+    """What two subjects that turn out to be one had reserved, each once."""
+    both = sorted({*quota.taken, *other.taken})
+    return Quota(tuple(both[-HIGHEST:]))
+
+
 def refund(quota: Quota, mark: int) -> Quota:
     """Without what this one had reserved."""
     return Quota(tuple(one for one in quota.taken if one[1] != mark))

@@ -67,10 +67,12 @@ create table sends (
     session bigint not null,
     created_at bigint not null,
     due_at bigint,
+    person bigint,
     body text not null,
     primary key (id)
 ) {{clustered}};
 create index sends_due on sends (due_at, id) where due_at is not null;
+create index sends_for on sends (person, id) where due_at is not null;
 create index sends_of on sends (scope, created_at, id);
 create index sends_by on sends (session, created_at, id);
 

@@ -48,10 +48,10 @@ order by g.provider, g.account limit $4;
 select s.id, s.body from {{rows}} k join sends s on s.id = k.id
 {{order s.id}} {{lock s}};
 
--- name: sends.save (id bigint, scope text, session bigint, created_at bigint, due_at bigint, body text)
-insert into sends (id, scope, session, created_at, due_at, body)
-select k.id, k.scope, k.session, k.created_at, k.due_at, k.body from {{rows}} k where true
-on conflict (id) do update set due_at = excluded.due_at, body = excluded.body;
+-- name: sends.save (id bigint, scope text, session bigint, created_at bigint, due_at bigint, person bigint, body text)
+insert into sends (id, scope, session, created_at, due_at, person, body)
+select k.id, k.scope, k.session, k.created_at, k.due_at, k.person, k.body from {{rows}} k where true
+on conflict (id) do update set due_at = excluded.due_at, person = excluded.person, body = excluded.body;
 
 -- name: sends.drop (id bigint)
 delete from sends where (id) in (select k.id from {{rows}} k);
@@ -59,6 +59,10 @@ delete from sends where (id) in (select k.id from {{rows}} k);
 -- name: sends.due
 select s.id, s.due_at from sends s
 where s.due_at is not null and (s.due_at, s.id) > ($1, $2) order by s.due_at, s.id limit $3;
+
+-- name: sends.for_person
+select s.id, s.body from sends s
+where s.person = $1 and s.due_at is not null and s.id > $2 order by s.id limit $3;
 
 -- name: sends.of_session
 select s.id, s.body from sends s

@@ -1,0 +1,70 @@
+"""Two nodes on one PostgreSQL at the same moment: no limit is passed, nothing is said twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from tests.conftest import OpenStore
+from tests.initiative.conftest import met, said
+from threadline import Threadline
+from threadline.core.errors import LimitReached
+from threadline.core.sends import Repeat
+from threadline.flows.send_status import SendStatus
+from threadline.testing.clock import StillClock
+from threadline.testing.simulation import Simulation
+
+PEOPLE = itertools.count(80_000)
+ROUNDS = 40
+
+
+@pytest.mark.acceptance("H7")
+async def test_two_nodes_that_count_at_the_same_moment_count_each_other(
+    open_store: OpenStore, telegram: Simulation
+) -> None:
+    """One is left of a session's limit and two nodes ask for it, to different people."""
+    nodes = [Threadline(one, allow_private=True) for one in await open_store(2)]
+    line = nodes[0]
+    await line.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
+    await line.sessions.create("agent")
+    await line.consents.grant("agent", "telegram", "7001")
+    people = [next(PEOPLE) for _ in range(4)]
+    await met(line, telegram, *people)
+    await line.consents.set_limits({"recipient_per_hour": 0, "recipient_per_day": 0})
+    for number in range(ROUNDS):
+        await line.consents.set_limits({"session_per_hour": number + 1})
+        pair = people[:2] if number % 2 else people[2:]
+        answers = await asyncio.gather(
+            *(
+                node.initiative.send("agent", f"telegram:{person}", f"{number}")
+                for node, person in zip(nodes, pair, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        assert {type(one) for one in answers} == {SendStatus, LimitReached}, number
+    for one in nodes:
+        await one.outbox.close()
+
+
+async def test_two_nodes_that_look_at_the_same_moment_begin_a_day_once(
+    open_store: OpenStore, telegram: Simulation, clock: StillClock
+) -> None:
+    """Each of them finds the daily send due; one of them begins it."""
+    nodes = [Threadline(one, allow_private=True) for one in await open_store(2)]
+    line = nodes[0]
+    await line.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
+    await line.sessions.create("agent")
+    await line.consents.grant("agent", "telegram", "7001")
+    ada = next(PEOPLE)
+    await met(line, telegram, ada)
+    daily = Repeat(at=f"{clock():%H:%M}", zone="UTC")
+    await line.initiative.send("agent", f"telegram:{ada}", "daily", repeat=daily)
+    for day in range(1, ROUNDS + 1):
+        clock.move(days=1)
+        await asyncio.gather(*(one.initiative.round() for one in nodes))
+        await line.outbox.round()
+        assert len(said(telegram, ada)) == day
+    for one in nodes:
+        await one.outbox.close()

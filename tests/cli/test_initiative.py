@@ -205,6 +205,7 @@ def test_a_persons_consent_is_decided_by_whatever_finds_them(ready: Shell) -> No
         (["--daily", "08:30", "--zone", "Berlin"], "time zone"),
         (["--at", "tomorrow"], "2030-01-31"),
         (["--at", "2030-01-31T12:00"], "at has no zone"),
+        (["--at", "2020-01-31T12:00Z"], "at is past"),
         (["--template", "name"], "JSON"),
         (["--template", "[]"], "JSON object"),
     ],

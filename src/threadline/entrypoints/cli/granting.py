@@ -261,6 +261,7 @@ def limits(
     """Show how often sessions may write first, or change it, at once and for every server.
 
     threadline limits
+
     threadline limits recipient_per_day=3 session_per_hour=50
     """
 

@@ -73,6 +73,10 @@ def hint(text: str) -> None:
     aside().print(text, style="dim", soft_wrap=True)
 
 
+# What is copied from a table stands in one piece.
+WHOLE = frozenset({"id", "delivery"})
+
+
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
     """A table with a plain head; the columns in `right` hold numbers."""
     from rich.box import SIMPLE_HEAD
@@ -85,7 +89,7 @@ def table(*columns: str, right: Iterable[str] = ()) -> Table:
             name,
             justify="right" if name in numbers else "left",
             overflow="fold",
-            no_wrap=name in numbers,
+            no_wrap=name in numbers or name in WHOLE,
         )
     return made
 

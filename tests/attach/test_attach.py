@@ -265,6 +265,7 @@ NOWHERE = ("--url", "http://127.0.0.1:1")
         (["--session", "helper", "--url", "nonsense", "--token-file", "t"], "address"),
         (["--session", "helper", *NOWHERE, "--token-file", "t"], "threadline serve"),
         (["--session", "helper", "--token-file", "t"], "unauthenticated"),
+        (["--session", "helper", "--token-file", "two"], "holds no token"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(
@@ -273,6 +274,7 @@ def test_what_cannot_work_is_said_at_once(
     """In one sentence, and the program ends."""
     shared_office.room("lobby")
     (shared_office.folder / "t").write_text("tl_s_unknown")
+    (shared_office.folder / "two").write_text("tl_s_unknown\nIt is shown only now.\n")
 
     done = subprocess.run(
         [PROGRAM, "attach", "--json", *options, "--", "true"],

@@ -30,6 +30,8 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
     ref = message.conversation
     found = draft.taken(ref.text)
     if found is not None and not message.same_as:
+        if found.about.kind_guessed and not strict:
+            found = _placed(draft, found, message)
         return found if ref.kind is None else agree(draft, found, ref.kind, strict=strict)
     known = [(other, draft.taken(other.text)) for other in message.same_as if other != ref]
     if found is None:
@@ -74,10 +76,34 @@ def agree(
         return conversation
     if strict:
         refuse_other_kind(conversation, kind)
+    if conversation.about.kind_guessed:
+        return learned(draft, conversation, kind)
     count = conversation.about.kind_mismatches + 1
     counted = replace(conversation, about=replace(conversation.about, kind_mismatches=count))
     draft.save(counted)
     return counted
+
+
+def learned(draft: Draft, conversation: Conversation, kind: Kind) -> Conversation:
+    """The kind of a conversation of which only its name was known: a person who is taken for a room
+    could say stop and nobody would listen."""
+    known = replace(
+        conversation,
+        kind=kind,
+        ref=replace(conversation.ref, kind=kind),
+        about=replace(conversation.about, kind_guessed=False),
+    )
+    draft.save(known)
+    return known
+
+
+def _placed(draft: Draft, conversation: Conversation, message: InboundMessage) -> Conversation:
+    """A thread of which only its name was known, below its room."""
+    room = None if message.parent is None else draft.peeked(message.parent.text)
+    if room is None or message.conversation.kind is not Kind.THREAD:
+        return conversation
+    about = replace(conversation.about, parent=room.id, thread_root=message.thread_root)
+    return replace(conversation, about=about)
 
 
 def refuse_other_kind(conversation: Conversation, kind: Kind | None) -> None:
@@ -107,6 +133,7 @@ def create(
         title=title,
         parent=None if room is None else room.id,
         thread_root=root,
+        kind_guessed=ref.kind is None and above is None,
     )
     made = Conversation(draft.fresh(), ref, kind, about)
     draft.put(ADDRESS, ref.text, made.id)

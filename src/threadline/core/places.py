@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import KindMismatch
+from threadline.core.errors import InvalidConversation, KindMismatch
 from threadline.core.model import (
     About,
     Conversation,
@@ -19,7 +19,7 @@ from threadline.core.model import (
     Kind,
 )
 from threadline.core.moving import link
-from threadline.core.ports import ADDRESS
+from threadline.core.ports import ADAPTER, ADDRESS
 
 
 def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: bool) -> Conversation:
@@ -126,6 +126,8 @@ def create(
 ) -> Conversation:
     """A new conversation under its first address, linked to its parent where that is known."""
     above = parent or ref.parent
+    if ref.parent is not None:
+        refuse_nested(draft, ref)
     kind = ref.kind or (Kind.THREAD if above is not None else Kind.ROOM)
     room = draft.peeked(above.text) if above is not None else None
     about = About(
@@ -139,6 +141,17 @@ def create(
     draft.put(ADDRESS, ref.text, made.id)
     draft.save(made)
     return made
+
+
+def refuse_nested(draft: Draft, ref: ConversationRef) -> None:
+    """Raise `InvalidConversation` for a thread below its room where threads stand for themselves:
+    what is heard there would come to stand in another conversation than what is said."""
+    there = draft.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
+    if there is not None and there.capabilities.own_threads and ref.parent is not None:
+        raise InvalidConversation(
+            f"a thread of {ref.provider} has an address of its own: "
+            f"{ref.provider}/{ref.account_id}/{ref.conversation_id}.",
+        )
 
 
 def _add_address(draft: Draft, conversation: Conversation, ref: ConversationRef) -> Conversation:

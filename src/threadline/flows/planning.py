@@ -18,6 +18,7 @@ from threadline.core.joining import heir_of
 from threadline.core.meeting import contact_of
 from threadline.core.model import Caller, ConversationRef, Kind, Session
 from threadline.core.people import ALIAS, EMAIL, Contact, Granted, Person
+from threadline.core.places import refuse_nested
 from threadline.core.ports import (
     ADAPTER,
     CONTACT,
@@ -138,6 +139,8 @@ class ReadPlan(Story[Plan]):
             raise not_granted(session, "this account")
         if ref.provider == delivery.INTERNAL or ref.scope_id != self.scope:
             raise not_granted(session, "this account")
+        if self.to.place is not None and ref.parent is not None:
+            refuse_nested(draft, ref)
         channel = Channel(provider=ref.provider, account_id=ref.account_id, place=ref.text)
         there = draft.peeked(ref.text)
         contact = None if there is None else contact_of(draft, there)

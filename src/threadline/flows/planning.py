@@ -31,6 +31,7 @@ from threadline.core.ports import (
     Page,
     Story,
     fetch,
+    paged,
 )
 from threadline.core.rules import delivery
 from threadline.core.seating import numbers_of, session_named
@@ -204,15 +205,23 @@ def granted_to(draft: Draft, session: Session, via: str = AUTO) -> list[Granted]
 def contacts_of(draft: Draft, person: Person) -> list[Contact]:
     """Every way to a person, as it is after the changes of this story's past."""
     found: list[Contact] = []
-    for number in (person.id, *person.predecessors):
-        after = ("", "", "")
-        while True:
-            rows = draft.page(Page(CONTACTS_OF, (number, *after, PEOPLE_AT_ONCE)))
+    pages = first_contacts(person)
+    while pages:
+        more = []
+        for page, rows in zip(pages, paged(draft, pages), strict=True):
             found += rows
-            if len(rows) < PEOPLE_AT_ONCE:
-                break
-            after = (rows[-1].provider, rows[-1].realm, rows[-1].address)
+            if len(rows) == PEOPLE_AT_ONCE:
+                last = rows[-1]
+                after = (last.provider, last.realm, last.address)
+                more.append(Page(CONTACTS_OF, (page.args[0], *after, PEOPLE_AT_ONCE)))
+        pages = more
     return found
+
+
+def first_contacts(person: Person) -> list[Page[Contact]]:
+    """The first pages of a person's contacts, under each id it is known by."""
+    numbers = (person.id, *person.predecessors)
+    return [Page(CONTACTS_OF, (one, "", "", "", PEOPLE_AT_ONCE)) for one in numbers]
 
 
 def find_person(draft: Draft, scope: str, to: Recipient) -> Person | None:

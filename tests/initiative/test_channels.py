@@ -13,7 +13,13 @@ import pytest
 
 from tests.initiative.conftest import met, said
 from threadline import Threadline
-from threadline.core.errors import FileNotCarried, IdempotencyConflict, InvalidInput, NotFound
+from threadline.core.errors import (
+    FileNotCarried,
+    IdempotencyConflict,
+    InvalidConversation,
+    InvalidInput,
+    NotFound,
+)
 from threadline.core.files import Bounds
 from threadline.core.model import Attachment, Controller
 from threadline.core.ports import Store
@@ -119,13 +125,28 @@ async def test_what_a_scheduled_send_tried_in_vain_is_told(both: Both, clock: St
     two = await both.line.initiative.send("agent", both.to, "hello", at=later)
     to = f"telegram:{both.user}"
     one = await both.line.initiative.send("agent", to, "hello", via="telegram", at=later)
-    await both.line.consents.set("off", person=both.person, caller=HUMAN)
+    for about in ("telegram", "discord"):
+        await both.line.consents.set("off", person=both.person, about=about, caller=HUMAN)
     clock.move(hours=1)
     assert outcomes(await both.ended(two)) == [
         ("telegram", "consent_required"),
         ("discord", "consent_required"),
     ]
     assert outcomes(await both.ended(one)) == [("telegram", "consent_required")]
+
+
+async def test_a_thread_has_one_address_where_its_id_is_its_own(
+    both: Both, clock: StillClock
+) -> None:
+    """Below its room it would be a second conversation, and the answer would stand in the first."""
+    later = clock() + timedelta(hours=1)
+    for deed in (
+        both.line.conversations.ensure("discord/700/1/2"),
+        both.line.initiative.send("agent", "discord/700/1/2", "hello"),
+        both.line.initiative.send("agent", "discord/700/1/2", "hello", at=later),
+    ):
+        with pytest.raises(InvalidConversation, match="discord/700/2"):
+            await deed
 
 
 async def test_an_error_of_another_kind_is_told_with_its_channel_too(

@@ -44,6 +44,21 @@ async def test_many_that_are_due_at_once_leave_are_listed_and_forgotten(
     assert await line.initiative.forget_intents() == MANY
 
 
+async def test_many_people_are_listed_and_many_that_were_one_are_found(line: Threadline) -> None:
+    made = [
+        (await line.people.make(f"P{number}", contacts=[f"alias:many-{number}"])).id
+        for number in range(MANY)
+    ]
+    listed = await line.people.list(limit=MANY)
+    assert {one.id for one in listed} == set(made)
+    assert all(len(one.contacts) == 1 for one in listed)
+    kept, *others = [(await line.people.make("One")).id for _ in range(MANY)]
+    for one in others:
+        await line.people.merge(kept, one)
+    assert len((await line.people.show(others[0])).merged) == MANY - 1
+    await line.consents.set("off", person=kept)
+
+
 async def test_many_codes_are_forgotten_at_once(line: Threadline, clock: StillClock) -> None:
     for number in range(MANY):
         person = await line.people.make(f"Person {number}")

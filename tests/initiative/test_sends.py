@@ -19,8 +19,9 @@ from threadline.core.errors import (
     InvalidInput,
     LimitReached,
     NoAddress,
+    NotFound,
 )
-from threadline.core.model import Controller
+from threadline.core.model import Controller, SessionCaller
 from threadline.core.sends import Repeat, SendState
 from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
@@ -241,6 +242,21 @@ async def test_a_target_is_judged_when_it_is_named(line: Threadline, telegram: S
     assert a.delivery.ref == b.delivery.ref
     with pytest.raises(NoAddress):
         await line.initiative.send("agent", "email:nobody@example.org", "hi")
+
+
+async def test_the_id_of_anothers_send_turns_no_page(
+    line: Threadline, telegram: Simulation
+) -> None:
+    """It would tell that there is such a send, and when it was made."""
+    ada = next(PEOPLE)
+    await met(line, telegram, ada)
+    await line.sessions.create("other")
+    sent = await line.initiative.send("agent", f"telegram:{ada}", "mine")
+    agent, other = SessionCaller("agent"), SessionCaller("other")
+    assert await line.initiative.list(before=sent.id, caller=agent) == []
+    for caller in (other, Controller("elsewhere")):
+        with pytest.raises(NotFound):
+            await line.initiative.list(before=sent.id, caller=caller)
 
 
 @pytest.mark.case("B076")

@@ -100,6 +100,7 @@ class Discord:
             edits=True,
             history=True,
             child_conversations=True,
+            own_threads=True,
             idempotent=True,
             idempotent_for=IDEMPOTENT_FOR,
             actor=self._account.actor,

@@ -47,6 +47,7 @@ class Capabilities:
     outcome may settle by itself before its lane goes on. With `idempotent` a call with the same key
     is safe to repeat, for `idempotent_for` where that ends. With `answers_in_thread` an answer to a
     room's record goes to the thread it opens, whose address is that record's id below the room.
+    With `own_threads` a thread's id is its alone in the account, so its address names no room.
     Where it `opens_threads`, a post in a room is answered in the thread below it. `realm` is where
     ids of people are unique, empty for the whole platform; `window` is how long after a person's
     words free ones are taken. `actor` is who speaks on the platform.
@@ -73,6 +74,7 @@ class Capabilities:
     settle_within: timedelta = timedelta(seconds=60)
     answers_in_thread: bool = False
     opens_threads: bool = False
+    own_threads: bool = False
     realm: str = ""
     window: timedelta | None = None
     actor: Actor | None = None

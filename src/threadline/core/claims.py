@@ -7,7 +7,7 @@ binding, or in a group the last addressed; one that failed leaves nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from threadline.core.auditing import audit
 from threadline.core.deliveries import Delivery, DeliveryState
@@ -23,6 +23,7 @@ from threadline.core.sends import Send, SendState, Tried
 from threadline.core.unseating import end_grant
 
 LOOK = 100
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDED = {
     DeliveryState.DELIVERED: SendState.DELIVERED,
     DeliveryState.FAILED: SendState.FAILED,
@@ -99,6 +100,11 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
     send = draft.get(SEND, after.send)
     if send is None:
         return
+    if not out and _said_elsewhere(send, after):
+        # Another channel said it meanwhile: this one changes neither its end nor what it counted.
+        tried = tuple(_outcome(one, after, now) for one in send.tried)
+        draft.put(SEND, send.id, replace(send, tried=tried, step=send.step + 1))
+        return
     clean = not taken and after.state in (DeliveryState.FAILED, DeliveryState.EXPIRED)
     tried = tuple(_outcome(one, after, now) for one in send.tried)
     goes_on = clean and after.state is DeliveryState.FAILED and bool(send.left)
@@ -126,6 +132,43 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
     )
     if not out and after.state is not DeliveryState.UNCERTAIN:
         give_back(draft, send)
+
+
+def _said_elsewhere(send: Send, ended: Delivery) -> bool:
+    return any(
+        one.outcome == DeliveryState.DELIVERED.value
+        and (one.conversation, one.delivery) != (ended.conversation, ended.id)
+        for one in send.tried
+    )
+
+
+def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datetime) -> None:
+    """A send that somebody lets be said once more counts again, and waits for its answer again."""
+    send = None if again.send is None else draft.get(SEND, again.send)
+    if send is None:
+        return
+    about = conversation.about
+    free = about.claim is None and about.group is None and binding.current(about, now) is None
+    if again.right == delivery.CLAIM and free:
+        make(draft, conversation, again.session, again.id, None)
+    for name in send.reserved:
+        quota = draft.get(QUOTA, (send.scope_id, name)) or allowance.Quota()
+        if all(mark != send.id for _, mark in quota.taken):
+            once_more = allowance.reserve(quota, send.id, now, EPOCH)
+            draft.put(QUOTA, (send.scope_id, name), once_more)
+    if not _said_elsewhere(send, again):
+        tried = tuple(_outcome(one, again, now) for one in send.tried)
+        state = SendState.OPEN
+        draft.put(SEND, send.id, replace(send, state=state, tried=tried, step=send.step + 1))
+    audit(
+        draft,
+        send.scope_id,
+        BY_SYSTEM,
+        "send.resent",
+        now,
+        subject=public(send.id),
+        delivery=f"{public(again.conversation)}.{public(again.id)}",
+    )
 
 
 def _next_claim(draft: Draft, claim: Claim, ended: Delivery) -> Claim | None:

@@ -3,6 +3,8 @@ to, counts for both from then on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.people import EVERYTHING, Consent, ConsentState, Person
@@ -40,18 +42,7 @@ def carry(draft: Draft, other: int, kept: int, *, only_off: bool = False) -> Non
         if off and known is not None and known.state is ConsentState.OFF:
             continue
         if off or (known is None and not only_off):
-            draft.put(
-                CONSENT,
-                (kept, row.about),
-                Consent(
-                    subject=kept,
-                    about=row.about,
-                    state=row.state,
-                    by=row.by,
-                    at=row.at,
-                    why=row.why,
-                ),
-            )
+            draft.put(CONSENT, (kept, row.about), replace(row, subject=kept))
 
 
 def recipient(subject: int) -> str:

@@ -490,6 +490,7 @@ class About:
 
     `roster` counts the changes of the participants, `parent_roster` is the parent's when its
     participants were last enrolled here: a difference says that enrolment has to be repaired.
+    `kind_guessed` says that nobody has stated its kind yet: the first provider that does is right.
     """
 
     created_at: datetime
@@ -522,6 +523,7 @@ class About:
     deliveries: int = 0
     echoes: int = 0
     kind_mismatches: int = 0
+    kind_guessed: bool = False
     moved_to: int | None = None
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from threadline.core.draft import Draft
-from threadline.core.errors import KindMismatch
+from threadline.core.errors import InvalidConversation, KindMismatch
 from threadline.core.model import (
     About,
     Conversation,
@@ -19,7 +19,7 @@ from threadline.core.model import (
     Kind,
 )
 from threadline.core.moving import link
-from threadline.core.ports import ADDRESS
+from threadline.core.ports import ADAPTER, ADDRESS
 
 
 def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: bool) -> Conversation:
@@ -30,6 +30,8 @@ def resolve(draft: Draft, message: InboundMessage, now: datetime, *, strict: boo
     ref = message.conversation
     found = draft.taken(ref.text)
     if found is not None and not message.same_as:
+        if found.about.kind_guessed and not strict:
+            found = _placed(draft, found, message)
         return found if ref.kind is None else agree(draft, found, ref.kind, strict=strict)
     known = [(other, draft.taken(other.text)) for other in message.same_as if other != ref]
     if found is None:
@@ -74,10 +76,34 @@ def agree(
         return conversation
     if strict:
         refuse_other_kind(conversation, kind)
+    if conversation.about.kind_guessed:
+        return learned(draft, conversation, kind)
     count = conversation.about.kind_mismatches + 1
     counted = replace(conversation, about=replace(conversation.about, kind_mismatches=count))
     draft.save(counted)
     return counted
+
+
+def learned(draft: Draft, conversation: Conversation, kind: Kind) -> Conversation:
+    """The kind of a conversation of which only its name was known: a person who is taken for a room
+    could say stop and nobody would listen."""
+    known = replace(
+        conversation,
+        kind=kind,
+        ref=replace(conversation.ref, kind=kind),
+        about=replace(conversation.about, kind_guessed=False),
+    )
+    draft.save(known)
+    return known
+
+
+def _placed(draft: Draft, conversation: Conversation, message: InboundMessage) -> Conversation:
+    """A thread of which only its name was known, below its room."""
+    room = None if message.parent is None else draft.peeked(message.parent.text)
+    if room is None or message.conversation.kind is not Kind.THREAD:
+        return conversation
+    about = replace(conversation.about, parent=room.id, thread_root=message.thread_root)
+    return replace(conversation, about=about)
 
 
 def refuse_other_kind(conversation: Conversation, kind: Kind | None) -> None:
@@ -100,6 +126,8 @@ def create(
 ) -> Conversation:
     """A new conversation under its first address, linked to its parent where that is known."""
     above = parent or ref.parent
+    if ref.parent is not None:
+        refuse_nested(draft, ref)
     kind = ref.kind or (Kind.THREAD if above is not None else Kind.ROOM)
     room = draft.peeked(above.text) if above is not None else None
     about = About(
@@ -107,11 +135,23 @@ def create(
         title=title,
         parent=None if room is None else room.id,
         thread_root=root,
+        kind_guessed=ref.kind is None and above is None,
     )
     made = Conversation(draft.fresh(), ref, kind, about)
     draft.put(ADDRESS, ref.text, made.id)
     draft.save(made)
     return made
+
+
+def refuse_nested(draft: Draft, ref: ConversationRef) -> None:
+    """Raise `InvalidConversation` for a thread below its room where threads stand for themselves:
+    what is heard there would come to stand in another conversation than what is said."""
+    there = draft.get(ADAPTER, (ref.scope_id, ref.provider, ref.account_id))
+    if there is not None and there.capabilities.own_threads and ref.parent is not None:
+        raise InvalidConversation(
+            f"a thread of {ref.provider} has an address of its own: "
+            f"{ref.provider}/{ref.account_id}/{ref.conversation_id}.",
+        )
 
 
 def _add_address(draft: Draft, conversation: Conversation, ref: ConversationRef) -> Conversation:

@@ -10,7 +10,7 @@ from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.joining import heir_of
 from threadline.core.people import BY_SYSTEM
-from threadline.core.ports import SEND, SENDS_FOR, Page, fetch
+from threadline.core.ports import SEND, SENDS_FOR, Page, fetch, paged
 from threadline.core.sends import Send, SendState
 
 AT_ONCE = 200
@@ -39,8 +39,8 @@ def end_planned(draft: Draft, person: int, reason: str, now: datetime) -> None:
     """
     known = heir_of(draft, person)
     ids = [person] if known is None else [known.id, *known.predecessors[-EARLIER_IDS:]]
-    for one in ids:
-        rows = draft.page(Page(SENDS_FOR, (one, -1, AT_ONCE)))
-        for send in fetch(draft, SEND, [row.id for row in rows], hold=True):
-            if send is not None and send.state is SendState.SCHEDULED:
-                end(draft, send, SendState.CANCELLED, reason, now, BY_SYSTEM)
+    found = paged(draft, [Page(SENDS_FOR, (one, -1, AT_ONCE)) for one in ids])
+    numbers = [row.id for rows in found for row in rows]
+    for send in fetch(draft, SEND, numbers, hold=True):
+        if send is not None and send.state is SendState.SCHEDULED:
+            end(draft, send, SendState.CANCELLED, reason, now, BY_SYSTEM)

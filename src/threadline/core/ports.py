@@ -262,6 +262,20 @@ def fetch(
     return found
 
 
+def paged(loaded: Loaded, pages: Iterable[Page[T]]) -> list[list[T]]:
+    """Many pages; those that are missing are asked for in one round. Raises `Missing`."""
+    found: list[list[T]] = []
+    missing: list[Page[Any]] = []
+    for one in pages:
+        try:
+            found.append(loaded.page(one))
+        except Missing:
+            missing.append(one)
+    if missing:
+        raise Missing(Needs(pages=missing))
+    return found
+
+
 def take_all(loaded: Loaded, conversations: Iterable[int]) -> list[Conversation | None]:
     """Many conversations, locked, in one round. Raises `Missing`."""
     found: list[Conversation | None] = []

@@ -45,7 +45,7 @@ from threadline.core.model import (
     Session,
 )
 from threadline.core.moving import notice
-from threadline.core.places import create
+from threadline.core.places import create, learned
 from threadline.core.ports import (
     ADAPTER,
     CONTACT,
@@ -191,9 +191,10 @@ def _place(draft: Draft, ref: ConversationRef, channel: Channel, now: datetime) 
         if ref.provider in delivery.LOCAL:
             raise NotFound("there is no such conversation.")
         found = create(draft, ref, now, root=_root(draft, ref))
-    if channel.address and ref.kind is Kind.DM and _untouched(draft, found):
-        # The account heard of the place it was just opening, before that said whose it is.
-        found = replace(found, kind=Kind.DM)
+    guessed = found.about.kind_guessed or _untouched(draft, found)
+    if channel.address and ref.kind is Kind.DM and guessed:
+        # Somebody named the place, or the account heard of it, before it was known whose it is.
+        found = learned(draft, found, Kind.DM)
     if channel.address and found.about.party is None and found.kind is Kind.DM:
         party = Party(channel.realm, channel.address)
         found = replace(found, about=replace(found.about, party=party))

@@ -187,7 +187,7 @@ class People:
                 provider=provider,
                 realm=realm_of(provider, realm),
                 address=address,
-                name=name,
+                name=_name(name) if name else "",
             )
         )
 

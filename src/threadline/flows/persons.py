@@ -34,10 +34,18 @@ from threadline.core.ports import (
     Page,
     Story,
     fetch,
+    paged,
 )
 from threadline.core.rules import authority
 from threadline.core.rules.membership import merged as merge_metadata
-from threadline.flows.planning import EPOCH, Recipient, contacts_of, find_person, folded
+from threadline.flows.planning import (
+    EPOCH,
+    Recipient,
+    contacts_of,
+    find_person,
+    first_contacts,
+    folded,
+)
 
 CODE_FOR = timedelta(minutes=15)
 MAX_CONTACTS = 50
@@ -178,6 +186,7 @@ class ReadPeople(Story[list[PersonState]]):
         """In the order of their ids."""
         draft = Draft(loaded)
         rows = draft.page(Page(PEOPLE, (self.scope, self.after, self.name, self.limit)))
+        paged(draft, [page for one in rows for page in first_contacts(one)])
         return draft.changes, [person_state(draft, one, {}) for one in rows]
 
 
@@ -294,6 +303,8 @@ class Merge(Story[PersonState]):
             (decisions_of(draft, kept.id), contacts_of(draft, kept)),
             (decisions_of(draft, other.id), contacts),
         ]
+        if len(before[0][1]) + len(contacts) > MAX_CONTACTS:
+            raise InvalidInput(f"a person has at most {MAX_CONTACTS} contacts.", field="other")
         carry(draft, other.id, kept.id)
         count_together(draft, self.scope, other.id, kept.id)
         if _opens(before):

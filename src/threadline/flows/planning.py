@@ -18,6 +18,7 @@ from threadline.core.joining import heir_of
 from threadline.core.meeting import contact_of
 from threadline.core.model import Caller, ConversationRef, Kind, Session
 from threadline.core.people import ALIAS, EMAIL, Contact, Granted, Person
+from threadline.core.places import refuse_nested
 from threadline.core.ports import (
     ADAPTER,
     CONTACT,
@@ -30,6 +31,7 @@ from threadline.core.ports import (
     Page,
     Story,
     fetch,
+    paged,
 )
 from threadline.core.rules import delivery
 from threadline.core.seating import numbers_of, session_named
@@ -138,6 +140,8 @@ class ReadPlan(Story[Plan]):
             raise not_granted(session, "this account")
         if ref.provider == delivery.INTERNAL or ref.scope_id != self.scope:
             raise not_granted(session, "this account")
+        if self.to.place is not None and ref.parent is not None:
+            refuse_nested(draft, ref)
         channel = Channel(provider=ref.provider, account_id=ref.account_id, place=ref.text)
         there = draft.peeked(ref.text)
         contact = None if there is None else contact_of(draft, there)
@@ -201,15 +205,23 @@ def granted_to(draft: Draft, session: Session, via: str = AUTO) -> list[Granted]
 def contacts_of(draft: Draft, person: Person) -> list[Contact]:
     """Every way to a person, as it is after the changes of this story's past."""
     found: list[Contact] = []
-    for number in (person.id, *person.predecessors):
-        after = ("", "", "")
-        while True:
-            rows = draft.page(Page(CONTACTS_OF, (number, *after, PEOPLE_AT_ONCE)))
+    pages = first_contacts(person)
+    while pages:
+        more = []
+        for page, rows in zip(pages, paged(draft, pages), strict=True):
             found += rows
-            if len(rows) < PEOPLE_AT_ONCE:
-                break
-            after = (rows[-1].provider, rows[-1].realm, rows[-1].address)
+            if len(rows) == PEOPLE_AT_ONCE:
+                last = rows[-1]
+                after = (last.provider, last.realm, last.address)
+                more.append(Page(CONTACTS_OF, (page.args[0], *after, PEOPLE_AT_ONCE)))
+        pages = more
     return found
+
+
+def first_contacts(person: Person) -> list[Page[Contact]]:
+    """The first pages of a person's contacts, under each id it is known by."""
+    numbers = (person.id, *person.predecessors)
+    return [Page(CONTACTS_OF, (one, "", "", "", PEOPLE_AT_ONCE)) for one in numbers]
 
 
 def find_person(draft: Draft, scope: str, to: Recipient) -> Person | None:

@@ -378,15 +378,14 @@ class ReadSends(Story[list[SendStatus]]):
             own = numbers_of(session_named(draft, self.scope, self.session))
         if self.number is not None:
             send = draft.get(SEND, self.number)
-            known = send is not None and send.scope_id == self.scope
-            if send is None or not known or (own is not None and send.session not in own):
+            if send is None or not self._may_know(send, own):
                 raise NotFound("there is no such send.", send=public(self.number))
             return draft.changes, [shown(draft, send)]
         place = (LATEST, LATEST)
         if self.before is not None:
             number = number_of(self.before)
             row = None if number is None else draft.get(SEND, number)
-            if row is None:
+            if row is None or not self._may_know(row, own):
                 raise NotFound("there is no such send.", send=self.before)
             place = ((row.created_at - EPOCH) // MICROSECOND, row.id)
         if own is None:
@@ -399,6 +398,9 @@ class ReadSends(Story[list[SendStatus]]):
         rows = rows[: self.limit]
         beside(draft, rows)
         return draft.changes, [shown(draft, one) for one in rows]
+
+    def _may_know(self, send: Send, own: tuple[int, ...] | None) -> bool:
+        return send.scope_id == self.scope and (own is None or send.session in own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from threadline.core.adapters import Channels, Spacing
+from threadline.core.claims import reopen
 from threadline.core.deliveries import Delivery, DeliveryState, Step
 from threadline.core.draft import Draft
 from threadline.core.errors import ConfigError, DeliveryConflict
@@ -159,6 +160,7 @@ class Act(Story[DeliveryStatus]):
             parked=False,
         )
         save(draft, again, now)
+        reopen(draft, draft.taken(conversation.id) or conversation, again, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

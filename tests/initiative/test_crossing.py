@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from threadline import Threadline
 from threadline.core.model import ConversationRef, FanOut, Kind, Origin
 from threadline.core.ports import Store
 from threadline.core.sends import SendState
+from threadline.flows.replay import Handed
 from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
 
@@ -170,3 +172,47 @@ async def test_sessions_that_set_each_other_off_over_two_platforms_come_to_an_en
     assert [one.hops for one in chain] == list(range(1, sends + 1))
     assert len(slack.effects("message", place=two.channel.conversation_id)) == (sends + 1) // 2
     assert len(telegram.effects("message", place=two.group.conversation_id)) == sends // 2
+
+
+@pytest.mark.case("B059")
+async def test_an_answer_goes_where_it_was_asked_whatever_was_said_elsewhere_last(
+    scene: Scene, telegram: Simulation, clock: StillClock
+) -> None:
+    """B059: one session in two places; what it scheduled leaves between two questions."""
+    line, group = scene.line, next(GROUPS)
+    await line.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
+    await allowed(line, "telegram", "7001", "agent")
+    there = ConversationRef("telegram", "7001", str(group), kind=Kind.ROOM)
+    telegram.do("write", chat=group, text="hello", user=next(PEOPLE))
+    await until(line, there, "hello")
+    await switched(line, there)
+    await line.speakers.bind(there, "agent", policy="all")
+    stream = line.replay.follow("agent", patience=60)
+
+    async def answer(text: str) -> None:
+        """The session answers the record that it was handed, and names no other target."""
+        async for item in stream:
+            if isinstance(item, Handed) and item.record.text == text:
+                sent = await line.outbound.publish(
+                    item.ref, "agent", f"to {text}", reply_to=item.record.sequence
+                )
+                assert (await line.outbound.settled(sent, patience=60)).state == "delivered"
+                return
+
+    at = clock() + timedelta(minutes=5)
+    job = await line.initiative.send("agent", str(there), "the news", at=at)
+    await scene.says("w1")
+    await answer("w1")
+    clock.move(minutes=6)
+    done = await line.initiative.settled(job, patience=60)
+    await scene.says("w2")
+    await answer("w2")
+    await stream.aclose()  # type: ignore[attr-defined]
+
+    assert done.state is SendState.DELIVERED
+    assert scene.effects() == ["to w1", "to w2"]
+    heard = [one for one in telegram.effects("message") if one["place"] == str(group)]
+    assert [one["text"] for one in heard] == ["the news"]
+    texts = [one.text for one in (await line.conversations.transcript(there)).records]
+    assert texts == ["hello", "the news"]
+    assert [one.text for one in await scene.records()] == ["Hello?", "w1", "to w1", "w2", "to w2"]

@@ -39,6 +39,7 @@ def limit(seconds: float, bucket: str | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.acceptance("G8")
+@pytest.mark.case("B040")
 async def test_a_rate_limit_holds_its_conversation_and_survives_a_restart(
     store: Store, platform: Platform, clock: StillClock
 ) -> None:

@@ -19,6 +19,7 @@ from threadline import Threadline
 from threadline.core.deliveries import DeliveryState, Failure
 from threadline.core.errors import Unauthenticated
 from threadline.core.model import ConversationRef, Direction, Event, TranscriptRecord
+from threadline.flows.replay import Handed
 from threadline.testing.simulation import Simulation
 
 
@@ -197,6 +198,110 @@ async def test_a_thread_on_our_own_post_begins_with_it_and_is_answered_there(
     assert found[1].target_session_id == "agent"
     assert (effects[1]["text"], effects[1]["thread"]) == ("I come too.", post.message_id)
     assert [it.text for it in await records(line, place)] == ["Lunch?"]
+
+
+@pytest.mark.case("B027")
+async def test_a_change_that_changed_no_word_is_no_record_and_wakes_nobody(
+    line: Threadline, slack: Simulation, room: str
+) -> None:
+    """B027: three notices, each with an id of its own, before a real edit and three after it."""
+    place = await furnished(line, ref(room))
+    async with at_work(line, slack):
+        told = slack.do("say", text="<@U0SIMBOT> say hi", channel=room)["ts"]
+        for text in ("<@U0SIMBOT> say hello", ""):
+            for _ in range(3):
+                slack.do("recount", channel=room, ts=told)
+            if text:
+                slack.do("edit", channel=room, ts=told, text=text)
+        slack.do("say", text="end", channel=room)
+        await seen(line, place, lambda it: it[-1].text == "end")
+        await asyncio.to_thread(slack.idle)
+    page = await line.conversations.transcript(place, view="messages")
+
+    assert [(it.event, it.text, it.revises, bool(it.wakes)) for it in page.records] == [
+        (Event.MESSAGE, "say hi", None, True),
+        (Event.EDIT, "say hello", told, False),
+        (Event.MESSAGE, "end", None, True),
+    ]
+    assert [(it.record.text, it.revision) for it in page.messages] == [("say hello", 1), ("end", 0)]
+    assert slack.effects("message", place=room) == []
+
+
+@pytest.mark.case("B046")
+async def test_what_waits_while_a_thread_is_answered_is_answered_in_its_own(
+    line: Threadline, slack: Simulation, room: str
+) -> None:
+    """B046: during a turn in thread A somebody writes in B, and then in A again."""
+    place = await furnished(line, ref(room))
+    async with at_work(line, slack):
+        roots = [slack.do("say", text=text, channel=room)["ts"] for text in ("A", "B")]
+        threads = [ref(room, root) for root in roots]
+        await seen(line, place, numbered(2))
+        stream = line.replay.follow("agent", patience=60)
+        heard: list[tuple[ConversationRef, str]] = []
+
+        async def turn() -> tuple[ConversationRef, int]:
+            """The next record that calls the agent in a thread."""
+            async for item in stream:
+                if isinstance(item, Handed) and item.ref in threads and not item.record.copied_from:
+                    heard.append((item.ref, item.record.text))
+                    return item.ref, item.record.sequence
+            raise AssertionError("the stream ended")
+
+        async def answer(where: ConversationRef, sequence: int) -> None:
+            sent = await line.outbound.publish(
+                where, "agent", f"answer to {heard[-1][1]}", reply_to=sequence
+            )
+            done = await line.outbound.settled(sent, patience=60)
+            assert done.state is DeliveryState.DELIVERED
+            await line.replay.ack(where, "agent", sequence)
+
+        slack.do("say", text="a1", channel=room, thread=roots[0])
+        running = await turn()
+        slack.do("say", text="b1", channel=room, thread=roots[1])
+        slack.do("say", text="a2", channel=room, thread=roots[0])
+        await asyncio.to_thread(slack.idle)
+        await answer(*running)
+        for _ in range(2):
+            await answer(*await turn())
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    # Between two conversations there is no order; within each there is.
+    by_thread = [[text for where, text in heard if where == one] for one in threads]
+    assert (len(heard), by_thread) == (3, [["a1", "a2"], ["b1"]])
+    said = [(it["text"], it["thread"]) for it in slack.effects("message", place=room)]
+    answers = [[text for text, thread in said if thread == root] for root in roots]
+    assert (len(said), answers) == (3, [["answer to a1", "answer to a2"], ["answer to b1"]])
+    there = [[it.text for it in await records(line, one)] for one in threads]
+    assert there[0] == ["A", "a1", "a2", "answer to a1", "answer to a2"]
+    assert there[1] == ["B", "b1", "answer to b1"]
+
+
+@pytest.mark.case("B056")
+async def test_what_we_said_after_coming_back_hides_nothing_that_was_missed(
+    line: Threadline, slack: Simulation, room: str
+) -> None:
+    """B056: our own word is stored before the catching up; what was missed comes before what is
+    said from then on."""
+    place = await furnished(line, ref(room))
+    async with at_work(line, slack):
+        slack.do("say", text="p5", channel=room)
+        await seen(line, place, numbered(1))
+    for text in ("p6", "p7"):
+        slack.do("say", text=text, channel=room)
+    sent = await line.outbound.publish(place, "agent", "out1")
+    await line.outbox.round()
+    assert (await line.deliveries.show(sent.id)).sequence == 2
+    async with at_work(line, slack):
+        slack.do("say", text="p8", channel=room)
+        await seen(line, place, numbered(5))
+    async with at_work(line, slack):
+        slack.do("say", text="p9", channel=room)
+        await seen(line, place, numbered(6))
+
+    found = await records(line, place)
+    assert [it.text for it in found] == ["p5", "out1", "p6", "p7", "p8", "p9"]
+    assert [bool(it.wakes) for it in found] == [True, False, True, True, True, True]
 
 
 async def test_what_was_missed_while_away_is_read_from_history_with_its_threads(

@@ -136,6 +136,29 @@ async def test_whatever_order_and_however_often_it_is_one_record_each(
     assert sorted(texts) == ["one", "three", "two"]
 
 
+@pytest.mark.case("B005")
+async def test_an_answer_in_a_group_stays_in_the_group(
+    tl: Threadline, telegram: Simulation
+) -> None:
+    """B005: whoever asked there also writes to the bot in private, before it and after it."""
+    ada, group = next(PEOPLE), next(GROUPS)
+    private, room = f"telegram/7001/{ada}", f"telegram/7001/{group}"
+    for place in (private, room):
+        await bound(tl, place)
+    telegram.do("write", chat=ada, text="between us", user=ada)
+    telegram.do("write", chat=group, text="for all", user=ada)
+    telegram.do("write", chat=ada, text="and between us again", user=ada)
+    await heard(tl, telegram)
+    [asked] = await transcript(tl, room)
+    sent = await say(tl, room, "To all.", reply_to=asked.sequence)
+
+    assert sent.state is DeliveryState.DELIVERED
+    assert (said(telegram, group), said(telegram, ada)) == (["To all."], [])
+    assert [one.text for one in await transcript(tl, room)] == ["for all", "To all."]
+    alone = await transcript(tl, private)
+    assert [one.direction for one in alone] == [Direction.INBOUND] * 2
+
+
 @pytest.mark.acceptance("H5", "H11", "G10")
 @pytest.mark.case("B003")
 async def test_an_answer_in_a_topic_stays_in_the_topic(

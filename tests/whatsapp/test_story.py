@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,12 +16,14 @@ import pytest
 from tests.conftest import Store
 from tests.http.conftest import running
 from tests.talk import Talk, connected
+from tests.whatsapp.conftest import signed, update
 from threadline import Threadline
 from threadline.adapters.whatsapp import WhatsApp
 from threadline.core.adapters import Account
 from threadline.core.deliveries import DeliveryState, Failure
 from threadline.core.model import Attachment, ConversationRef, Kind
 from threadline.core.wire import ApiCall
+from threadline.flows.replay import CaughtUp, Handed
 from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
 from threadline.transports.http import HttpTransport
@@ -54,6 +57,15 @@ class Scene(Talk):
         said: dict[str, Any] = await asyncio.to_thread(self.platform.do, "say", text=text, **who)
         await self.arrives()
         return said
+
+    async def posts(self, told: object) -> None:
+        """Meta tells something that the simulator does not."""
+        body = json.dumps(told).encode()
+        head = dict(signed(body, self.platform.credentials["app_secret"]).headers)
+        async with self.site.client() as meta:
+            path = f"/v1/webhooks/whatsapp/{self.ref.account_id}"
+            taken = await meta.post(path, content=body, headers=head)
+        assert taken.status_code == 200, taken.text
 
     def effects(self) -> list[str]:
         """What the person got."""
@@ -173,6 +185,64 @@ async def test_a_person_with_a_new_number_goes_on_in_the_same_transcript(scene: 
     assert (said[0], said[2:]) == ("Hello?", ["It is me.", "Welcome back."])
     [effect] = scene.platform.effects("message", place=user)
     assert effect["text"] == "Welcome back."
+
+
+@pytest.mark.case("B031")
+@pytest.mark.parametrize("written", ["{phone}", "+{phone}", "{user}"])
+async def test_whatever_event_tells_of_a_chat_however_it_is_written_it_is_one(
+    scene: Scene, written: str
+) -> None:
+    """B031: what became of a message is told under another spelling than the message, and what
+    the owner says by phone as well; the places are one before any key is made of them."""
+    before = len((await scene.line.conversations.page())[0])
+    chat = written.format(phone=scene.phone, user=scene.user)
+    done = await scene.answers("Yes?")
+    [question, answer] = await scene.records()
+    statuses = [
+        {"id": one, "status": status, "recipient_id": chat}
+        for one in (question.message_id, answer.message_id)
+        for status in ("delivered", "read")
+    ]
+    echo = {"from": "15550100999", "to": chat, "id": f"wamid.{scene.phone}", "type": "text"}
+    echo |= {"text": {"body": "by hand"}}  # type: ignore[dict-item]
+    for what, of in (
+        ({"statuses": statuses}, "messages"),
+        ({"message_echoes": [echo]}, "smb_message_echoes"),
+        ({"statuses": [{**statuses[0], "id": echo["id"]}]}, "messages"),
+    ):
+        await scene.posts(update(what, number_id=scene.ref.account_id, of=of))
+
+    assert done.state is DeliveryState.DELIVERED
+    assert len((await scene.line.conversations.page())[0]) == before
+    assert [one.text for one in await scene.records()] == ["Hello?", "Yes?", "by hand"]
+
+
+@pytest.mark.case("B038")
+async def test_a_message_that_comes_again_during_its_turn_changes_nothing(
+    scene: Scene, clock: StillClock
+) -> None:
+    """B038: after 90 of its 180 seconds; neither the session nor the person notices."""
+    stream = scene.line.replay.follow("agent", patience=60)
+    turn = await anext(stream)
+    assert isinstance(await anext(stream), CaughtUp)
+    calls = len(scene.platform.calls())
+    clock.move(seconds=90)
+    await asyncio.to_thread(scene.platform.redeliver)
+    await scene.arrives()
+    assert len(scene.platform.calls()) == calls
+    again = await scene.records()
+    clock.move(seconds=90)
+    await scene.answers("Yes?", reply_to=1)
+    await scene.says("And?")
+    following = await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+
+    assert isinstance(turn, Handed)
+    assert isinstance(following, Handed)
+    assert (turn.record.text, following.record.text) == ("Hello?", "And?")
+    assert [one.text for one in again] == ["Hello?"]
+    assert scene.effects() == ["Yes?"]
+    assert [one.text for one in await scene.records()] == ["Hello?", "Yes?", "And?"]
 
 
 @pytest.mark.acceptance("A9")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.adapters.whatsapp_answers import failed
-from threadline.adapters.whatsapp_places import Places
+from threadline.adapters.whatsapp_places import Places, bare
 from threadline.adapters.whatsapp_words import key, thing, things, word, words_of
 from threadline.core.errors import InvalidConversation
 from threadline.core.model import Actor, ConversationRef, Direction, Event, InboundMessage, Kind
@@ -100,7 +100,7 @@ def _said(
 ) -> InboundMessage:
     """What a person said, changed, took back or reacted with."""
     contact = _contact_of(message, contacts)
-    phone = key(message.get("from")) or key(contact.get("wa_id"))
+    phone = bare(key(message.get("from")) or key(contact.get("wa_id")))
     user = key(message.get("from_user_id")) or key(contact.get("user_id"))
     profile = thing(contact.get("profile"))
     name = person_name(profile.get("name"), profile.get("username"))
@@ -170,9 +170,11 @@ def _entry(
 
 def _contact_of(message: Mapping[str, Any], contacts: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Who the sender is: the contact that names it, else the only one, if it names nobody else."""
-    phone, user = key(message.get("from")), key(message.get("from_user_id"))
+    phone, user = bare(key(message.get("from"))), key(message.get("from_user_id"))
     for one in contacts:
-        if (user and key(one.get("user_id")) == user) or (phone and key(one.get("wa_id")) == phone):
+        if (user and key(one.get("user_id")) == user) or (
+            phone and bare(key(one.get("wa_id"))) == phone
+        ):
             return one
     if len(contacts) == 1 and not phone and not user:
         return contacts[0]
@@ -184,10 +186,10 @@ def _moved(message: Mapping[str, Any], places: Places) -> InboundMessage | None:
     system = thing(message.get("system"))
     if word(system.get("type")) not in MOVES:
         return None
-    phone = key(system.get("wa_id")) or key(system.get("new_wa_id"))
+    phone = bare(key(system.get("wa_id")) or key(system.get("new_wa_id")))
     user = key(system.get("user_id"))
     before = key(system.get("previous_user_id"))
-    old = key(system.get("customer")) or key(message.get("from"))
+    old = bare(key(system.get("customer")) or key(message.get("from")))
     if not key(message.get("id")) or not (phone or user):
         return None
     ref, others = places.person(user, phone)

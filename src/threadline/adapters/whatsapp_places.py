@@ -18,6 +18,16 @@ USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
 _WRITTEN = re.compile(r"[\s()./-]+")
 
 
+def bare(address: str) -> str:
+    """An id as it is everywhere: some events tell a phone with its plus, most without.
+
+    >>> bare("+15550001"), bare("US.1349")
+    ('15550001', 'US.1349')
+    """
+    digits = address.removeprefix("+")
+    return digits if PHONE.fullmatch(digits) else address
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """The maker of refs for one number of ours.
@@ -31,9 +41,10 @@ class Places:
     provider: str = "whatsapp"
 
     def ref(self, address: str, kind: Kind = Kind.DM) -> ConversationRef:
-        """The conversation with a person or a group by its exact id. Raises
-        `InvalidConversation`."""
-        return ConversationRef(self.provider, self.account_id, address, None, self.scope_id, kind)
+        """The conversation with a person or a group by its id. Raises `InvalidConversation`."""
+        return ConversationRef(
+            self.provider, self.account_id, bare(address), None, self.scope_id, kind
+        )
 
     def direct(self, address: str) -> ConversationRef:
         """The conversation with a person whose phone or user id somebody wrote down.

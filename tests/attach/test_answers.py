@@ -111,6 +111,37 @@ def test_an_empty_answer_says_nothing_and_is_no_failure(
     assert room.replies == ["Are you well?"]
 
 
+@pytest.mark.case("B145")
+@pytest.mark.parametrize("asked", ["exit 3", "prose", "hang", "nothing", "an empty reply"])
+def test_a_bot_gets_no_word_about_a_run_that_failed_or_said_nothing(
+    shared_office: Office, running: Running, asked: str
+) -> None:
+    """B145: a notice in the room would wake the bot again; why is told to who runs the command."""
+    room = shared_office.room(f"bots {asked}", speaker=None)
+    path = f"/v1/conversations/{room.id}"
+    shared_office.post("put", f"{path}/group", {})
+    shared_office.post(
+        "put", f"{path}/group/participants/helper", {"session_id": "helper", "public": True}
+    )
+
+    bot = {"id": "B2", "name": "Other bot", "is_bot": True}
+    room.say(asked, actor=bot, explicit_target="helper")
+    ended = running.until(*ENDS)
+    if asked in FAILS:
+        assert running.until("given_up")["conversation"] == room.id
+        assert ended["reason"] in running.log.read_text()
+    empty = room.client.post(f"{path}/messages", json={"session_id": "helper", "text": " "})
+
+    assert (ended["conversation"], ended["event"]) == (
+        room.id,
+        "failed" if asked in FAILS else "silent",
+    )
+    assert (empty.status_code, empty.json()["code"]) == (400, "invalid_input")
+    room.say("Are you well?", explicit_target="helper")
+    running.until("replied")
+    assert [one["text"] for one in room.records] == [asked, "Are you well?", "Are you well?"]
+
+
 @pytest.mark.parametrize(
     ("output", "plain", "reply"),
     [

@@ -7,9 +7,16 @@ import itertools
 
 import pytest
 
-from tests.initiative.conftest import heard, transcript
+from tests.initiative.conftest import heard, said, transcript
 from threadline import Threadline
-from threadline.core.errors import ConsentRequired, LimitReached, ReplyRouteConflict, Unauthorized
+from threadline.core.errors import (
+    ConsentRequired,
+    InvalidInput,
+    LimitReached,
+    NoAddress,
+    ReplyRouteConflict,
+    Unauthorized,
+)
 from threadline.core.model import Controller
 from threadline.core.sends import SendState
 from threadline.testing.simulation import Simulation
@@ -99,6 +106,36 @@ async def test_who_never_wrote_or_said_stop_is_not_written_to(
     actions = [one.action for one in await line.audits.list()]
     assert {"send", "send.refused", "consent.off", "consent.on", "account.granted"} <= set(actions)
     assert (await line.audits.verify()).whole
+
+
+@pytest.mark.case("B139")
+async def test_a_name_that_is_somebody_elses_id_gives_and_takes_no_right(
+    line: Threadline, telegram: Simulation
+) -> None:
+    """B139: consent, a stop and a person's address go by the provider's id alone."""
+    ada, bob, eve = next(PEOPLE), next(PEOPLE), next(PEOPLE)
+    telegram.do("write", chat=ada, text="hello", user=ada, name="alice")
+    telegram.do("write", chat=eve, text="hello", user=eve, name=str(bob))
+    await heard(line, telegram)
+    known = await line.people.show(f"telegram:{eve}")
+
+    with pytest.raises(ConsentRequired):
+        await line.initiative.send("agent", f"telegram:{bob}", "hi")
+    for name in ("alice", "@alice"):
+        with pytest.raises((InvalidInput, NoAddress, ConsentRequired)):
+            await line.initiative.send("agent", f"telegram:{name}", "hi")
+    telegram.do("write", chat=eve, text="stop", user=eve, name=str(ada))
+    await heard(line, telegram)
+    sent = await line.initiative.send("agent", f"telegram:{ada}", "hi")
+    await line.outbox.round()
+
+    assert (await line.initiative.show(sent.id)).state is SendState.DELIVERED
+    assert said(telegram, ada) == ["hi"]
+    assert said(telegram, bob) == said(telegram, eve) == []
+    with pytest.raises(ConsentRequired):
+        await line.initiative.send("agent", f"telegram:{eve}", "hi")
+    assert (await line.people.show(f"telegram:{eve}")).id == known.id
+    assert (await line.people.show(f"telegram:{ada}")).id != known.id
 
 
 @pytest.mark.acceptance("H7")

@@ -345,7 +345,7 @@ async def test_the_fence_stops_a_late_verdict_and_never_a_late_proof(
 async def test_failures_that_pass_are_tried_again_ever_later(
     tl: Threadline, platform: Platform, clock: StillClock
 ) -> None:
-    """Back-off with jitter; in the end attempts or age decide, never neither."""
+    """Back-off with jitter; only its age ends it, and then it says what kept it."""
     platform.fault("refuse", answer={"refused": "transient", "reason": "busy"}, times=100)
     sent = await tl.outbound.publish(ROOM, "agent", "Again.")
     waits = []
@@ -357,9 +357,11 @@ async def test_failures_that_pass_are_tried_again_ever_later(
         waits.append(now.next_attempt_at - clock.at)
         clock.at = now.next_attempt_at
 
-    assert (now.state, now.failure, now.attempts) == (FAILED, Failure.TRANSIENT, 12)
-    assert "busy" in now.reason
-    for number, wait in enumerate(waits):
+    assert (now.state, now.failure) == (DeliveryState.EXPIRED, Failure.TRANSIENT)
+    assert clock.at - sent.created_at == PACE.time_to_live
+    assert f"{now.attempts} attempts failed, the last one: busy" in now.reason
+    assert now.attempts > PACE.max_failures
+    for number, wait in enumerate(waits[:-1]):
         whole = min(timedelta(seconds=2**number), PACE.longest_wait)
         assert whole / 2 <= wait <= whole
     assert await texts(tl) == []

@@ -11,13 +11,20 @@ class Platform(Telegram):
     """See `Simulator`; each `do_…` is an order."""
 
     def do_write(
-        self, chat: int, text: str = "", user: int = 42, topic: int = 0, reply: int = 0, **more: Any
+        self,
+        chat: int,
+        text: str = "",
+        user: int = 42,
+        topic: int = 0,
+        reply: int = 0,
+        name: str = "Ada",
+        **more: Any,
     ) -> dict[str, Any]:
-        """A person writes; the message as the bot is told of it."""
+        """A person writes, under a name; the message as the bot is told of it."""
         content = self.world.text(text) if text else {}
         content |= self.world.reply(chat, reply) if reply else {}
-        self.world.make(chat, name="Ada")
-        said = self.world.put(chat, self.world.person(user, "Ada"), topic=topic, **content, **more)
+        self.world.make(chat, name=name)
+        said = self.world.put(chat, self.world.person(user, name), topic=topic, **content, **more)
         self.world.tell(chat, "message", said)
         return said
 

@@ -281,6 +281,33 @@ async def test_what_the_owner_types_by_hand_is_recorded_as_ours(scene: Scene) ->
     )
 
 
+@pytest.mark.case("B147")
+async def test_own_words_that_come_back_are_what_we_said_or_somebody_by_hand(
+    scene: Scene,
+) -> None:
+    """B147: neither asks anybody for an answer; what was typed elsewhere is no session's."""
+    [question] = await scene.records()
+    done = await scene.answers("Yes?", reply_to=question.sequence)
+    [w9] = done.message_ids
+    before = await scene.records()
+
+    await asyncio.to_thread(scene.platform.do, "type", text="Yes?", phone=scene.phone, id=w9)
+    await scene.arrives()
+    assert await scene.records() == before
+    w10 = await asyncio.to_thread(scene.platform.do, "type", text="note", phone=scene.phone)
+    await scene.arrives()
+
+    *earlier, note = await scene.records()
+    assert (earlier, note.message_id) == (before, w10["id"])
+    assert (note.direction.value, note.actor.is_self) == ("outbound", True)
+    assert (note.source_session_id, note.target_session_id, note.wakes) == (None, None, ())
+    read = (await scene.line.replay.backfill(scene.ref, "agent")).records
+    waked = [(one.record.text, one.speaker, one.wake) for one in read]
+    assert waked == [("Hello?", False, False), ("note", False, False)]
+    assert len((await scene.line.deliveries.page()).deliveries) == 1
+    assert scene.effects() == ["Yes?"]
+
+
 async def test_a_file_is_fetched_through_the_wire(meta: Simulation) -> None:
     media = meta.do("file", content="a photo")["media"]
     known = {name: meta.credentials[name] for name in ("token", "app_secret", "verify_token")}

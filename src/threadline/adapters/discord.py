@@ -55,6 +55,8 @@ MAX_PAGE: Final = 4 * 1024 * 1024
 MAX_FILE: Final = 25 * 1024 * 1024
 MAX_FILES: Final = 10
 MAX_UPLOAD: Final = 10 * 1024 * 1024
+# Of 25 MiB for a request; the rest is for the words and for what parts the files.
+MAX_REQUEST: Final = 25 * 1024 * 1024 - 64 * 1024
 MAX_TITLE: Final = 100
 ARCHIVED_AFTER: Final = 1_440
 SIGNED_WITHIN: Final = timedelta(minutes=5)
@@ -97,6 +99,7 @@ class Discord:
             uploads=True,
             max_files=MAX_FILES,
             max_file=MAX_UPLOAD,
+            max_together=MAX_REQUEST,
             edits=True,
             history=True,
             child_conversations=True,

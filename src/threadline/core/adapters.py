@@ -54,7 +54,8 @@ class Capabilities:
 
     With `attachments` it takes files: `uploads` are bytes of ours, which it `fetches` itself where
     it takes no bytes; `links` are public addresses. Of those it takes `max_files` a message, each
-    of `max_file` bytes, 0 being no bound of its own; the words beside them have `max_caption`.
+    of `max_file` bytes and all of `max_together`, 0 being no bound of its own; the words beside
+    them have `max_caption`.
     """
 
     max_length: int = DEFAULT_LENGTH
@@ -65,6 +66,7 @@ class Capabilities:
     links: bool = False
     max_files: int = 0
     max_file: int = 0
+    max_together: int = 0
     max_caption: int = 0
     edits: bool = False
     history: bool = False

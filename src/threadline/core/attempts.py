@@ -30,7 +30,7 @@ from threadline.core.lanes import (
     save,
 )
 from threadline.core.model import Conversation, ConversationRef
-from threadline.core.ports import DELIVERY, LANE, WAIT, Missing, Needs
+from threadline.core.ports import DELIVERY, LANE, SEND, WAIT, Missing, Needs
 from threadline.core.publishing import lost
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
@@ -359,7 +359,9 @@ def refuse(
             after = replace(after, due_at=later)
     else:
         # It certainly was not said, so the next attempt of this part is a first one again.
-        after = pacing.refused(delivery, refusal, now, chance, pace)
+        send = None if delivery.send is None else draft.get(SEND, delivery.send)
+        another = send is not None and bool(send.left)
+        after = pacing.refused(delivery, refusal, now, chance, pace, another=another)
         after = replace(after, called_at=None, uncertain_at=None)
     if after.in_lane:
         save(draft, after, now)

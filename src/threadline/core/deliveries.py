@@ -118,6 +118,11 @@ class Delivery:
         return len(self.message_ids) + 1
 
     @property
+    def may_be_double(self) -> bool:
+        """Whether it was repeated though its first attempt may have been said."""
+        return self.resent > self.edition
+
+    @property
     def in_lane(self) -> bool:
         """Whether what comes after it in its conversation waits for it."""
         return self.state in OPEN_STATES and not self.parked

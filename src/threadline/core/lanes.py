@@ -234,6 +234,10 @@ def recorded(
         metadata["parts"] = f"{out}/{delivery.parts}"
     if delivery.resent:
         metadata["resent"] = delivery.resent
+    if delivery.may_be_double:
+        metadata["possible_duplicate"] = True
+    if pacing.is_late(delivery):
+        metadata["written_at"] = delivery.created_at.isoformat()
     if delivery.send is not None:
         metadata["send"] = public(delivery.send)
     first = delivery.message_ids[0] or None

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from threadline.core.adapters import Capabilities, Registration
 from threadline.core.draft import Draft
 from threadline.core.errors import Conflict, FileNotCarried, InvalidInput
-from threadline.core.files import PREFIX, Link, Upload
+from threadline.core.files import PREFIX, Link, Upload, safe_name
 from threadline.core.guests import PREFIX as GUEST
 from threadline.core.ids import number_of, public
 from threadline.core.model import Attachment, Direction, TranscriptRecord
@@ -99,11 +99,25 @@ def carried(
             f"{provider} takes {can.max_files} at once; say the others by themselves.",
             limit=can.max_files,
         )
-    for one, upload in zip(attachments, uploads, strict=True):
-        if upload is not None:
-            _carried(provider, can, upload)
-        elif not there.callback:
-            _linked(provider, can, one)
+    for number, (one, upload) in enumerate(zip(attachments, uploads, strict=True)):
+        try:
+            if upload is not None:
+                _carried(provider, can, upload)
+            elif not there.callback:
+                _linked(provider, can, one)
+        except FileNotCarried as error:
+            named = upload.attachment if upload is not None else one
+            name = safe_name(named.name, named.type)
+            raise FileNotCarried(
+                f"{name}: {error.detail}", **error.facts, number=number, name=name
+            ) from None
+    together = sum(one.size for one in uploads if one is not None)
+    if can.max_together and together > can.max_together:
+        raise FileNotCarried(
+            f"{provider} takes {can.max_together} bytes in one message, these files have "
+            f"{together}; say them one by one.",
+            limit=can.max_together,
+        )
 
 
 def _carried(provider: str, can: Capabilities, upload: Upload) -> None:

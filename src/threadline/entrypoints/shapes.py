@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from threadline.flows.replay import Handed
 
 
+LONGEST = 1e9
+
+
 def plain(value: Any) -> Any:
     """A value as JSON data; a conversation's ref becomes its fields, its text stands beside it."""
     import msgspec
@@ -37,6 +40,11 @@ def plain(value: Any) -> Any:
             return found
         case _:
             return msgspec.to_builtins(value)
+
+
+def span_of(seconds: float | None) -> timedelta | None:
+    """Seconds as a span, whatever number they are; no number at all is none of them."""
+    return None if seconds is None else timedelta(seconds=min(max(0.0, seconds), LONGEST))
 
 
 def record_of(record: TranscriptRecord | None) -> Any:

@@ -18,6 +18,7 @@ from threadline.core.adapters import Account, Adapter, Channels, Connectable, Li
 from threadline.core.errors import (
     ConfigError,
     InvalidInput,
+    NotFound,
     StaleToken,
     ThreadlineError,
     Unauthenticated,
@@ -35,6 +36,7 @@ from threadline.core.ports import (
     Story,
 )
 from threadline.core.wire import Batch, Lost, Unsent
+from threadline.flows.accounts import OpenAccount
 from threadline.flows.hearing import Hearing
 from threadline.flows.histories import Histories
 from threadline.flows.registered import AccountKey, account_of
@@ -200,6 +202,12 @@ class Listeners:
         """Listen to one account for as long as its lease is ours."""
         row = await self._store.run(TakeListener(key=key, owner=self._owner))
         if row is None:
+            return
+        try:
+            # Not as it was when we looked: who connects it anew after this takes the lease away.
+            account = await self._store.read(OpenAccount(key=key))
+        except NotFound:
+            await self._store.run(Release(key=key, fence=row.fence))
             return
         cursor, failures = row.cursor, 0
         renewing = asyncio.create_task(self._renew(key, row.fence, asyncio.current_task()))

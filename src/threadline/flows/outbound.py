@@ -45,7 +45,7 @@ from threadline.core.ports import (
     fetch,
 )
 from threadline.core.publishing import answered, known_under, right_of, thread_of
-from threadline.core.rules import admission, authority, binding, delivery
+from threadline.core.rules import admission, authority, binding, delivery, pacing
 from threadline.core.rules.authority import Where
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
@@ -302,6 +302,7 @@ class Outbound:
         explicit_target: str | None = None,
         attachments: Sequence[Attachment | RecordFile] = (),
         metadata: Mapping[str, Any] | None = None,
+        time_to_live: timedelta | None = None,
         caller: Caller = CONTROLLER,
     ) -> DeliveryStatus:
         """Say something in a conversation (DESIGN section 3, Publishing).
@@ -310,7 +311,8 @@ class Outbound:
         is a sequence or a message id of this conversation, `about` the conversation and sequence
         of a record elsewhere, `generation` the binding's that the words were made under.
         `attachments` are files that were given to `uploads` before, or `RecordFile`s, which are
-        said once more.
+        said once more. What could not be said within `time_to_live` (an hour where that is left
+        out, a second to 30 days) expires.
 
         Raises `NotFound` and `Unauthorized` (no right to speak), `BindingMismatch`,
         `IdempotencyConflict`, `NoAdapter`, `FileNotCarried`, `InvalidInput`, `TooLarge`.
@@ -329,7 +331,7 @@ class Outbound:
                 generation=generation,
                 copies=copies,
                 limits=self._limits,
-                pace=self._pace,
+                pace=pacing.lifetime(time_to_live, self._pace),
             )
         )
 

@@ -144,8 +144,11 @@ class Act(Story[DeliveryStatus]):
         about = replace(conversation.about, deliveries=conversation.about.deliveries + 1)
         draft.save(replace(conversation, about=about))
         doubtful = row.state is DeliveryState.UNCERTAIN
+        note = "resent by a person"
+        if doubtful:
+            note += f"; attempt {row.attempts} may have been said, so it may be there twice"
         again = replace(
-            pacing.stepped(row, DeliveryState.PENDING, now, "resent by a person"),
+            pacing.stepped(row, DeliveryState.PENDING, now, note),
             turn=about.deliveries,
             resent=row.resent + 1,
             edition=row.edition if doubtful else row.edition + 1,

@@ -20,8 +20,9 @@ class DeliveryStatus:
     """A delivery as it is shown. `repeated` is true where the key was known already.
 
     `confirmed` counts the parts of `parts` that have a receipt. One that is `parked` is uncertain,
-    and its lane went on: it waits for a receipt, or for a person. `send` is the id of what it
-    belongs to, where the session wrote on its own initiative.
+    and its lane went on: it waits for a receipt, or for a person. `resent` counts how often a
+    person said it again; a `possible_duplicate` was in doubt when that was done. `send` is the id
+    of what it belongs to, where the session wrote on its own initiative.
     """
 
     id: str
@@ -44,6 +45,7 @@ class DeliveryStatus:
     expires_at: datetime | None = None
     parked: bool = False
     resent: int = 0
+    possible_duplicate: bool = False
     send: str | None = None
     repeated: bool = False
 
@@ -78,6 +80,7 @@ def status_of(
         expires_at=row.expires_at if row.state in OPEN_STATES else None,
         parked=row.parked,
         resent=row.resent,
+        possible_duplicate=row.may_be_double,
         send=None if row.send is None else public(row.send),
         repeated=repeated,
     )

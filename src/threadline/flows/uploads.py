@@ -296,7 +296,7 @@ class Uploads:
         for one in named:
             content = await self._content(one)
             if content is None:
-                raise Unsent(NOT_HERE)
+                raise Unsent(f"{safe_name(one.name, one.type)}: {NOT_HERE}")
             contents[one.id] = content
         if call.file is not None:
             headers = {**call.headers, "content-type": media_type(call.file.type)}

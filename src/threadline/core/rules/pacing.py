@@ -12,15 +12,21 @@ from datetime import datetime, timedelta
 
 from threadline.core.adapters import Capabilities
 from threadline.core.deliveries import Delivery, DeliveryState, Failure, Step, Wait
+from threadline.core.errors import InvalidInput
 from threadline.core.wire import Bucket, Refused
 
 TRAIL = 40
 REASON = 500
+LATE = timedelta(minutes=1)
+LONGEST_LIFE = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """The spans of the outbox.
+
+    Failures that pass end nothing while a message may live: an outage shorter than `time_to_live`
+    drops nothing. Only where another channel is left does one give way to it, after `max_failures`.
 
     `lease` outlasts the longest call. Without a stated wait a rate limit waits `unstated`; a second
     limit of an unknown bucket elsewhere within `elsewhere` is taken for the account's. `looks` are
@@ -97,23 +103,53 @@ def is_expired(delivery: Delivery, now: datetime) -> bool:
 
 
 def expired(delivery: Delivery, now: datetime) -> Delivery:
-    """What was not said in its time is not said at all."""
-    return ended(
-        delivery, DeliveryState.EXPIRED, now, "it is older than its time to live; it was not sent."
-    )
+    """What was not said in its time is not said at all; it says what kept it from being said."""
+    reason = "it is older than its time to live; it was not sent."
+    if delivery.failure is Failure.TRANSIENT:
+        reason += f" {delivery.failures} attempts failed, the last one: {delivery.reason}"
+    return ended(delivery, DeliveryState.EXPIRED, now, reason, delivery.failure)
+
+
+def lifetime(given: timedelta | None, pace: Pace) -> Pace:
+    """The pace of a message that may live so long. Raises `InvalidInput`."""
+    if given is None:
+        return pace
+    if not timedelta(seconds=1) <= given <= LONGEST_LIFE:
+        raise InvalidInput("a message lives for 1 second to 30 days.", field="time_to_live")
+    return replace(pace, time_to_live=given)
+
+
+def is_late(delivery: Delivery) -> bool:
+    """Whether its last attempt came so late that its readers are told when it was written.
+
+    By our own clock, which both times are from: a platform's may say anything.
+    """
+    called = (one.at for one in reversed(delivery.trail) if one.state is DeliveryState.SENDING)
+    last = next(called, None)
+    return last is not None and last - delivery.created_at >= LATE
 
 
 def refused(
-    delivery: Delivery, refusal: Refused, now: datetime, chance: float, pace: Pace
+    delivery: Delivery,
+    refusal: Refused,
+    now: datetime,
+    chance: float,
+    pace: Pace,
+    *,
+    another: bool = False,
 ) -> Delivery:
-    """What a refusal makes of it: it waits, or it has failed. It certainly was not said."""
+    """What a refusal makes of it: it waits, or it has failed. It certainly was not said.
+
+    What passes is waited for as long as the message may live. Where there is `another` channel for
+    it, that one is tried after so many failures.
+    """
     reason = refusal.reason or refusal.failure.value
     match refusal.failure:
         case Failure.RATE_LIMITED:
             return waiting(delivery, now + stated(refusal.wait, pace), now, reason)
         case Failure.TRANSIENT:
             failures = delivery.failures + 1
-            if failures >= pace.max_failures:
+            if another and failures >= pace.max_failures:
                 return ended(
                     replace(delivery, failures=failures),
                     DeliveryState.FAILED,
@@ -183,7 +219,7 @@ def doubted(
 
 def may_repeat(delivery: Delivery, now: datetime, can: Capabilities, pace: Pace) -> bool:
     """Whether the provider's own key makes a second call harmless."""
-    if not can.idempotent or is_expired(delivery, now) or delivery.failures >= pace.max_failures:
+    if not can.idempotent or is_expired(delivery, now):
         return False
     if can.idempotent_for is None or delivery.called_at is None:
         return True

@@ -11,7 +11,7 @@ from threadline.entrypoints.cli.appending import read_text
 from threadline.entrypoints.cli.door import Exit, Line, act
 from threadline.entrypoints.cli.options import Home, Json, Limit, Ref, Scope, Store
 from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say, table, write_json
-from threadline.entrypoints.shapes import plain
+from threadline.entrypoints.shapes import plain, span_of
 
 if TYPE_CHECKING:
     from threadline.core.deliveries import Step
@@ -76,6 +76,15 @@ def publish(
             help="The binding's that the words were made under; another one refuses them.",
         ),
     ] = None,
+    time_to_live: Annotated[
+        float | None,
+        typer.Option(
+            "--time-to-live",
+            metavar="SECONDS",
+            show_default=False,
+            help="What could not be said within so long is not said. Left out: an hour.",
+        ),
+    ] = None,
     home: Home = None,
     store: Store = None,
     as_json: Json = False,
@@ -100,6 +109,7 @@ def publish(
             reply_to=_record(reply_to),
             generation=generation,
             attachments=files,
+            time_to_live=span_of(time_to_live),
             caller=caller,
         )
         return _told(sent, as_json)

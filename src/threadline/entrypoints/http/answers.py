@@ -1,6 +1,4 @@
-"""What the answers look like, for the OpenAPI document and the tests: an answer itself is made by
-`shapes.plain` of what a flow gave.
-"""
+"""What answers look like, for OpenAPI and the tests: `shapes.plain` of a flow's answer is one."""
 
 from __future__ import annotations
 
@@ -387,6 +385,7 @@ class Delivery(Shape):
     expires_at: datetime | None
     parked: bool
     resent: int
+    possible_duplicate: bool
     send: str | None
     repeated: bool
 

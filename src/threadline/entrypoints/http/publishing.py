@@ -17,7 +17,7 @@ from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, 
 from threadline.entrypoints.http.bodies import AttachmentBody, Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import HEADER, OWN
-from threadline.entrypoints.shapes import plain
+from threadline.entrypoints.shapes import plain, span_of
 from threadline.flows.every import Flows
 from threadline.flows.statuses import DeliveryStatus
 from threadline.flows.uploads import RecordFile
@@ -69,6 +69,7 @@ class WordsBody(Body):
     """What a session says. `reply_to` is a sequence or a message id of this conversation.
 
     `generation` is the binding's that the words were made under; `wait` answers when it is settled.
+    What could not be said within `time_to_live` seconds (an hour) expires.
     """
 
     session_id: str
@@ -80,6 +81,7 @@ class WordsBody(Body):
     attachments: tuple[WordsFile, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     wait: float | bool | None = None
+    time_to_live: float | None = None
 
 
 def about_of(body: AboutBody | None) -> tuple[str, int] | None:
@@ -126,6 +128,7 @@ async def publish(
         explicit_target=data.explicit_target,
         attachments=files_of(data.attachments),
         metadata=data.metadata,
+        time_to_live=span_of(data.time_to_live),
         caller=caller,
     )
     return await answered(line, caller, sent, data.wait)

@@ -144,9 +144,10 @@ class WhatsApp(Simulator):
         self.ground.book("heard")[to_user_id] = self.ground.now()
         return self._hear({"type": "system", "system": said}, phone, "", "")
 
-    def do_type(self, text: str, phone: str = "15550100123") -> dict[str, str]:
-        """The owner answers by hand, in the business app on the same number."""
-        ident = self._id()
+    def do_type(self, text: str, phone: str = "15550100123", id: str = "") -> dict[str, str]:
+        """The owner answers by hand, in the business app on the same number; with an `id` it is
+        that message which is told again."""
+        ident = id or self._id()
         echo = {"from": _digits(SHOWN), "to": phone, "id": ident, "type": "text"}
         echo |= {"timestamp": self._stamp(), "text": {"body": text}}  # type: ignore[dict-item]
         self._emit(phone, {"message_echoes": [echo]}, "smb_message_echoes")

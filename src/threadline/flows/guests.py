@@ -159,6 +159,22 @@ class Enter(Story[GuestState]):
 
 
 @dataclass(frozen=True, slots=True)
+class LookIn(Story[str]):
+    """Which room a link leads into."""
+
+    link: str = field(repr=False)
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, str]:
+        """Raises `NotFound` for a link that opens nothing."""
+        rows = loaded.page(Page(LINK_BY_HASH, (link_key(loaded, self.link),)))
+        link = loaded.get(LINK, rows[0][0]) if rows else None
+        room = None if link is None else loaded.peeked(link.conversation)
+        if link is None or room is None or not opens(link, now):
+            raise NotFound("this room link opens nothing (any more).")
+        return Changes(), room.about.title
+
+
+@dataclass(frozen=True, slots=True)
 class Recall(Story[Bearer | None]):
     """Whom a cookie's value makes of whoever carries it."""
 
@@ -207,6 +223,14 @@ class Guests:
         self._store = store
         self._hydration = hydration
         self._limits = limits
+
+    async def door(self, link: str) -> str:
+        """The title of the room a link's secret leads into, and nothing else of it: what whoever
+        comes in reads at once. Raises `NotFound` for a link that opens nothing.
+        """
+        if len(link) > MAX_NAME:
+            raise NotFound("this room link opens nothing (any more).")
+        return await self._store.read(LookIn(link))
 
     async def enter(self, link: str, name: str, *, known: str | None = None) -> GuestState:
         """Come into a room by the secret of a link, under a name nobody in it has.

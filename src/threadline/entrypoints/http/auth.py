@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +60,11 @@ PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 def callers(*kinds: str, key: str | None = None) -> dict[str, Any]:
     """The `opt` of a route: its kinds of caller, and what a key means to it (`keys`)."""
     return {"callers": kinds, "key": key}
+
+
+def for_guests(opt: Mapping[str, Any]) -> bool:
+    """Whether a route is for guests alone: their cookie counts there, and `WHICH` names it."""
+    return tuple(opt.get("callers", ())) == (GUEST,)
 
 
 def kind_of(caller: Caller) -> str:
@@ -227,7 +232,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     kinds = handler.opt.get("callers", ())
     if OPEN in kinds:
         return
-    bearer = await bearer_of(connection, guests=tuple(kinds) == (GUEST,))
+    bearer = await bearer_of(connection, guests=for_guests(handler.opt))
     if kind_of(bearer.caller) not in kinds:
         raise Unauthorized(f"this is not for a token of the kind {kind_of(bearer.caller)}.")
     connection.state.bearer = bearer

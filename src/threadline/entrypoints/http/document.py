@@ -99,7 +99,7 @@ def _complete(operation: dict[str, Any], method: str, opt: dict[str, Any]) -> No
     if method == "POST":
         parameters[:] = [one for one in parameters if one["name"] != keys.HEADER]
         parameters.append(KEY)
-    if tuple(opt.get("callers", ())) == (auth.GUEST,):
+    if auth.for_guests(opt):
         parameters.append(WHICH)
     if not parameters:
         del operation["parameters"]

@@ -247,7 +247,7 @@ async def test_a_guest_is_in_its_room_only(
 async def test_guests_of_several_links_are_in_one_browser_beside_each_other(
     site: Site, boss: httpx.AsyncClient, lobby: str, ada: Person
 ) -> None:
-    """Each by the word for it; without one no words go anywhere, and leaving one keeps the other."""
+    """Each by the word for it; without one nobody is asking, and leaving one keeps the other."""
     cellar = await room(boss, "cellar")
     path = (await link(boss, cellar))["url_path"]
     entered = (await ada.client.post(path, json={"name": "Ada"})).json()
@@ -336,6 +336,22 @@ async def test_two_who_come_at_once_do_not_get_one_name(
     answers = await asyncio.gather(*(one.post(path, json={"name": "Eve"}) for one in clients))
 
     assert sorted(one.status_code for one in answers) == [200] + [409] * 7
+
+
+async def test_a_name_of_another_guest_is_answered_with_one_that_is_free(
+    site: Site, boss: httpx.AsyncClient, lobby: str, ada: Person
+) -> None:
+    """A handle's or a session's is not: who is nearly called so is taken for it."""
+    await boss.put(f"/v1/conversations/{lobby}/members/minutes", json={})
+    path = (await link(boss, lobby))["url_path"]
+
+    found = problem(await site.client().post(path, json={"name": "ada"}), 409, "name_taken")
+    await came_in(site, path, found["facts"]["free"])
+    again = problem(await site.client().post(path, json={"name": "Ada"}), 409, "name_taken")
+    session = problem(await site.client().post(path, json={"name": "Minutes"}), 409, "name_taken")
+
+    assert (found["facts"]["free"], again["facts"]["free"]) == ("ada 2", "Ada 3")
+    assert "free" not in session["facts"]
 
 
 @pytest.mark.acceptance("L2")

@@ -15,6 +15,7 @@ from threadline.core.draft import Draft
 from threadline.core.errors import (
     HydrationPending,
     InvalidInput,
+    NameTaken,
     NotFound,
     TooLarge,
     Unauthorized,
@@ -137,7 +138,7 @@ class Enter(Story[GuestState]):
         if own is None:
             refuse_full(others, self.limits)
         if own is None or not naming.alike(own.name, self.name):
-            refuse_taken(draft, room, self.name, others)
+            self._refuse_taken(draft, room, others)
         if own is None:
             visitor, secret = self._visitor(draft, link, room, now), self.secret
         else:
@@ -145,6 +146,22 @@ class Enter(Story[GuestState]):
         if visitor != own:
             draft.put(GUEST, visitor.id, visitor)
         return draft.changes, _state(loaded, visitor, link, room, secret, now)
+
+    def _refuse_taken(self, draft: Draft, room: Conversation, others: list[Visitor]) -> None:
+        """Who has the name of another guest is told one that is free; never one like a handle's or
+        a session's, which people would take for it."""
+        refuse_taken(draft, room, self.name, ())
+        try:
+            refuse_taken(draft, room, self.name, others)
+        except NameTaken as taken:
+            for number in range(2, len(others) + 3):
+                free = f"{self.name} {number}"
+                try:
+                    refuse_taken(draft, room, naming.checked(free), others)
+                except (NameTaken, InvalidInput):
+                    continue
+                raise NameTaken(f"({self.name!r})", name=self.name, free=free) from taken
+            raise
 
     def _visitor(self, draft: Draft, link: Link, room: Conversation, now: datetime) -> Visitor:
         return Visitor(

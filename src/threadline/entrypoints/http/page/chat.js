@@ -254,7 +254,10 @@ function door(title, before) {
     try {
       enter(await post(`/chat/${link}`, { name: field.value.trim() }, { quiet: true }));
     } catch (problem) {
-      said.textContent = GONE.includes(problem.status) ? NOWHERE : problem.message;
+      const { free } = problem.facts;
+      said.textContent = GONE.includes(problem.status) ? NOWHERE
+        : free ? `Somebody here is called ${field.value.trim()}. You could be ${free}.` : problem.message;
+      if (free) field.value = free;
       said.hidden = false;
       field.focus();
     } finally {

@@ -48,6 +48,7 @@ export function ask({ title, about, fields = [], action, danger = false, submit 
       } catch (problem) {
         said.textContent = problem.message;
         said.hidden = false;
+        said.scrollIntoView({ block: "center" });
       } finally {
         go.disabled = false;
       }

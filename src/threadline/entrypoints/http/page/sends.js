@@ -39,7 +39,7 @@ function room(id) {
 }
 
 /** A reason, with people by their names where it has their ids. */
-function reason(text, spec = "bdi") {
+export function reason(text, spec = "bdi") {
   const [before, id, after] = text.split(/\bperson ([0-9a-z]{13})\b/);
   if (!id) return named(text, spec);
   const label = h("bdi", null, `person ${id}`);
@@ -176,7 +176,7 @@ export async function compose({ to = "", whom = "" }) {
   const accounts = adapters.map((one) => `${one.provider}/${one.account_id}`);
   // The same words asked for twice are said once, whatever became of the first answer.
   const keys = new Map();
-  const sent = await ask({ title: whom ? `Write first to ${whom}` : "Write first", action: "Send",
+  const sent = await ask({ title: whom ? `Write first to ${whom}` : "Write first", action: "Send", told: reason,
     about: "As a session, on its initiative: within its accounts, the consent and the limits.",
     fields: [
       { name: "session_id", label: "As session", half: true, required: true, placeholder: "atlas", offers: sessions.map((one) => one.session_id) },

@@ -20,7 +20,13 @@ class Person:
     async def say(self, text: str, client_id: str = "1", **more: Any) -> httpx.Response:
         """Say something as the page does."""
         body = {"text": text, "client_id": client_id, **more}
-        return await self.client.post("/chat/messages", json=body)
+        which = {"guest": self.me["guest"]}
+        return await self.client.post("/chat/messages", json=body, params=which)
+
+    @property
+    def cookie(self) -> str:
+        """The name of its cookie."""
+        return f"threadline_guest_{self.me['guest']}"
 
     async def texts(self, **query: Any) -> list[str]:
         """What it may read."""

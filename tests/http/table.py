@@ -139,6 +139,7 @@ TABLE: dict[str, Line] = {
     "GET /assets/{file}": everybody("ok ok 404"),
     "GET /chat": everybody("ok"),
     "GET /chat/{link}": everybody("ok"),
+    "GET /chat/{link}/door": everybody("ok ok 404"),
     "GET /health": everybody("ok"),
     "GET /ready": everybody("ok"),
     "GET /metrics": everybody("ok"),

@@ -217,7 +217,7 @@ async def test_a_guest_is_in_its_room_only(
     """Its cookie opens nothing else, and a link of another room makes it another guest there."""
     cellar = await room(boss, "cellar")
     await say(boss, cellar, "secret")
-    cookie = {"Cookie": f"threadline_guest={ada.client.cookies['threadline_guest']}"}
+    cookie = {"Cookie": f"{ada.cookie}={ada.client.cookies[ada.cookie]}"}
     stranger = site.client(**cookie, **{"X-CSRF-Token": ada.me["csrf"]})
 
     for path in (
@@ -236,8 +236,56 @@ async def test_a_guest_is_in_its_room_only(
 
     assert there.json()["conversation"] == cellar
     assert there.json()["actor_id"] != ada.me["actor_id"]
-    # What the page of the first room repeats does not fit the new cookie.
-    problem(await ada.say("to the lobby"), 403, "csrf_mismatch")
+    # What the page of the first room repeats does not fit the other guest's cookie.
+    words = {"text": "to the cellar", "client_id": "1"}
+    which = {"guest": there.json()["guest"]}
+    answer = await ada.client.post("/chat/messages", json=words, params=which)
+    problem(answer, 403, "csrf_mismatch")
+
+
+@pytest.mark.acceptance("L2")
+async def test_guests_of_several_links_are_in_one_browser_beside_each_other(
+    site: Site, boss: httpx.AsyncClient, lobby: str, ada: Person
+) -> None:
+    """Each by the word for it; without one nobody is asking, and leaving one keeps the other."""
+    cellar = await room(boss, "cellar")
+    path = (await link(boss, cellar))["url_path"]
+    entered = (await ada.client.post(path, json={"name": "Ada"})).json()
+    own = {"X-CSRF-Token": entered["csrf"]}
+    which = {"guest": entered["guest"]}
+    words = {"text": "down here", "client_id": "1"}
+
+    assert (await ada.say("up here")).json()["record"]["text"] == "up here"
+    below = await ada.client.post("/chat/messages", json=words, params=which, headers=own)
+    assert below.status_code == 200, below.text
+    assert await ada.texts(guest=ada.me["guest"]) == ["up here"]
+    assert await ada.texts(**which) == ["down here"]
+    problem(await ada.client.get("/chat/me"), 401, "unauthenticated")
+    problem(await ada.client.get("/chat/me", params={"guest": "x"}), 401, "unauthenticated")
+    left = await ada.client.delete("/chat/me", params=which, headers=own)
+
+    assert left.status_code == 200
+    problem(await ada.client.get("/chat/me", params=which), 401, "unauthenticated")
+    assert (await ada.client.get("/chat/me")).json() == ada.me
+
+
+async def test_a_door_tells_the_title_of_its_room_and_nothing_else(
+    site: Site, boss: httpx.AsyncClient
+) -> None:
+    """To whoever holds the link; a guess at one costs as much as an entry."""
+    ref = {"provider": "web", "account_id": "office", "conversation_id": "tea", "kind": "room"}
+    made = await boss.post("/v1/conversations", json={**ref, "title": "Tea room"})
+    path = (await link(boss, made.json()["id"], name="for the boss"))["url_path"]
+    anybody = site.client()
+
+    found = await anybody.get(f"{path}/door")
+    entered = (await anybody.post(path, json={"name": "Ada"})).json()
+
+    assert found.json() == {"title": "Tea room", "guest": entered["guest"]}
+    assert found.headers["cache-control"] == "no-store"
+    limited(site, entries=1)
+    problem(await anybody.get("/chat/guess/door"), 404, "not_found")
+    problem(await anybody.get("/chat/guess/door"), 429, "limited")
 
 
 @pytest.mark.acceptance("L2")
@@ -290,6 +338,22 @@ async def test_two_who_come_at_once_do_not_get_one_name(
     assert sorted(one.status_code for one in answers) == [200] + [409] * 7
 
 
+async def test_a_name_of_another_guest_is_answered_with_one_that_is_free(
+    site: Site, boss: httpx.AsyncClient, lobby: str, ada: Person
+) -> None:
+    """A handle's or a session's is not: who is nearly called so is taken for it."""
+    await boss.put(f"/v1/conversations/{lobby}/members/minutes", json={})
+    path = (await link(boss, lobby))["url_path"]
+
+    found = problem(await site.client().post(path, json={"name": "ada"}), 409, "name_taken")
+    await came_in(site, path, found["facts"]["free"])
+    again = problem(await site.client().post(path, json={"name": "Ada"}), 409, "name_taken")
+    session = problem(await site.client().post(path, json={"name": "Minutes"}), 409, "name_taken")
+
+    assert (found["facts"]["free"], again["facts"]["free"]) == ("ada 2", "Ada 3")
+    assert "free" not in session["facts"]
+
+
 @pytest.mark.acceptance("L2")
 async def test_a_name_is_free_again_when_its_guest_has_left(
     site: Site, boss: httpx.AsyncClient, lobby: str, ada: Person
@@ -298,7 +362,7 @@ async def test_a_name_is_free_again_when_its_guest_has_left(
     await ada.say("hello")
 
     assert (await ada.client.delete("/chat/me")).status_code == 200
-    assert "threadline_guest" not in ada.client.cookies
+    assert ada.cookie not in ada.client.cookies
     problem(await ada.client.get("/chat/me"), 401, "unauthenticated")
     again = await came_in(site, (await link(boss, lobby, policy="all"))["url_path"], "Ada")
 

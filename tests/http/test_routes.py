@@ -139,7 +139,7 @@ async def world(tl: Threadline) -> World:
     for caller, room in (("guest", "lobby"), ("elsewhere", "cellar")):
         door = await tl.links.create(rooms[room], caller=boss)
         guest = await tl.guests.enter(door.secret or "", "Ada")
-        made.headers[caller] = cookie("threadline_guest", guest.secret, guest.csrf)
+        made.headers[caller] = cookie("threadline_guest_here", guest.secret, guest.csrf)
     made.headers["nobody"] = {}
     return made
 

@@ -15,6 +15,7 @@ from threadline.core.draft import Draft
 from threadline.core.errors import (
     HydrationPending,
     InvalidInput,
+    NameTaken,
     NotFound,
     TooLarge,
     Unauthorized,
@@ -137,7 +138,7 @@ class Enter(Story[GuestState]):
         if own is None:
             refuse_full(others, self.limits)
         if own is None or not naming.alike(own.name, self.name):
-            refuse_taken(draft, room, self.name, others)
+            self._refuse_taken(draft, room, others)
         if own is None:
             visitor, secret = self._visitor(draft, link, room, now), self.secret
         else:
@@ -145,6 +146,22 @@ class Enter(Story[GuestState]):
         if visitor != own:
             draft.put(GUEST, visitor.id, visitor)
         return draft.changes, _state(loaded, visitor, link, room, secret, now)
+
+    def _refuse_taken(self, draft: Draft, room: Conversation, others: list[Visitor]) -> None:
+        """Who has the name of another guest is told one that is free; never one like a handle's or
+        a session's, which people would take for it."""
+        refuse_taken(draft, room, self.name, ())
+        try:
+            refuse_taken(draft, room, self.name, others)
+        except NameTaken as taken:
+            for number in range(2, len(others) + 3):
+                free = f"{self.name} {number}"
+                try:
+                    refuse_taken(draft, room, naming.checked(free), others)
+                except (NameTaken, InvalidInput):
+                    continue
+                raise NameTaken(f"({self.name!r})", name=self.name, free=free) from taken
+            raise
 
     def _visitor(self, draft: Draft, link: Link, room: Conversation, now: datetime) -> Visitor:
         return Visitor(
@@ -156,6 +173,22 @@ class Enter(Story[GuestState]):
             joined_at=now,
             joined_sequence=room.head,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LookIn(Story[str]):
+    """Which room a link leads into."""
+
+    link: str = field(repr=False)
+
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, str]:
+        """Raises `NotFound` for a link that opens nothing."""
+        rows = loaded.page(Page(LINK_BY_HASH, (link_key(loaded, self.link),)))
+        link = loaded.get(LINK, rows[0][0]) if rows else None
+        room = None if link is None else loaded.peeked(link.conversation)
+        if link is None or room is None or not opens(link, now):
+            raise NotFound("this room link opens nothing (any more).")
+        return Changes(), room.about.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +240,14 @@ class Guests:
         self._store = store
         self._hydration = hydration
         self._limits = limits
+
+    async def door(self, link: str) -> str:
+        """The title of the room a link's secret leads into, and nothing else of it: what whoever
+        comes in reads at once. Raises `NotFound` for a link that opens nothing.
+        """
+        if len(link) > MAX_NAME:
+            raise NotFound("this room link opens nothing (any more).")
+        return await self._store.read(LookIn(link))
 
     async def enter(self, link: str, name: str, *, known: str | None = None) -> GuestState:
         """Come into a room by the secret of a link, under a name nobody in it has.

@@ -13,7 +13,7 @@ from litestar.handlers.base import BaseRouteHandler
 from litestar.routes import HTTPRoute
 
 from threadline.core.errors import InvalidInput
-from threadline.entrypoints.http.auth import OPEN, Connection
+from threadline.entrypoints.http.auth import OPEN, WHICH, Connection, for_guests
 
 JSON = ("application/json", "+json")
 
@@ -28,11 +28,14 @@ def parameters(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
     """The query parameters each route knows, by its path and method."""
     return {
         (route.path_format, method): frozenset(
-            one.field_alias for one in model.expected_query_params
+            (
+                *(one.field_alias for one in model.expected_query_params),
+                *((WHICH,) if for_guests(handler.opt) else ()),
+            )
         )
         for route in app.routes
         if isinstance(route, HTTPRoute)
-        for method, (_, model) in route.route_handler_map.items()
+        for method, (handler, model) in route.route_handler_map.items()
     }
 
 

@@ -2,7 +2,8 @@
 
 A program sends a token. The page has a cookie of its login, a guest one of its room; a browser
 sends those by itself, so every unsafe request with a cookie has to repeat its CSRF token. A token
-wins over a cookie, and a guest's cookie opens nothing but the routes for guests.
+wins over a cookie, and a guest's cookie opens nothing but the routes for guests. A browser holds
+one for each link it came in by, so that several rooms are open beside each other.
 
 Each route says in `opt["callers"]` which kinds of caller it is for; `OPEN` is for everybody. The
 check is one guard over all of them, so that a route without a word about it is open to nobody.
@@ -11,9 +12,10 @@ check is one guard over all of them, so that a route without a word about it is 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +49,8 @@ LOOK_SECONDS = 0.4
 CACHED = 10_000
 PAGE_COOKIE = "threadline_page"
 GUEST_COOKIE = "threadline_guest"
+# The query parameter that says which of a browser's guests asks: each link has a cookie of its own.
+WHICH = "guest"
 CSRF_HEADER = "X-CSRF-Token"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # Of answers that hold a secret, or lie behind an address that is one.
@@ -56,6 +60,11 @@ PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 def callers(*kinds: str, key: str | None = None) -> dict[str, Any]:
     """The `opt` of a route: its kinds of caller, and what a key means to it (`keys`)."""
     return {"callers": kinds, "key": key}
+
+
+def for_guests(opt: Mapping[str, Any]) -> bool:
+    """Whether a route is for guests alone: their cookie counts there, and `WHICH` names it."""
+    return tuple(opt.get("callers", ())) == (GUEST,)
 
 
 def kind_of(caller: Caller) -> str:
@@ -161,9 +170,30 @@ def credential_of(connection: Connection, *, guests: bool = False) -> Credential
     secret = secret_of(connection)
     if secret is not None:
         return Credential(secret)
-    name = GUEST_COOKIE if guests else PAGE_COOKIE
+    kind, name = (GUEST_COOKIE, guest_cookie(connection)) if guests else (PAGE_COOKIE, PAGE_COOKIE)
     value = connection.cookies.get(name)
-    return Credential(value, name) if value else None
+    return Credential(value, kind) if value else None
+
+
+def which_guest(link: str) -> str:
+    """The word for whoever comes in by a link, which tells nothing of the link's secret.
+
+    >>> which_guest("secret")
+    '2bb80d537b1da3e3'
+    """
+    return hashlib.sha256(link.encode()).hexdigest()[:16]
+
+
+def guest_cookie(connection: Connection) -> str:
+    """The name of the cookie of the guest that asks: who is named, else the only one there is.
+
+    Where several are there and none is named it is nobody's, so that no words go to a wrong room.
+    """
+    which = connection.query_params.get(WHICH)
+    if which is not None:
+        return f"{GUEST_COOKIE}_{which}"
+    there = [one for one in connection.cookies if one.startswith(f"{GUEST_COOKIE}_")]
+    return there[0] if len(there) == 1 else GUEST_COOKIE
 
 
 def _method(connection: Connection) -> str:
@@ -202,7 +232,7 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     kinds = handler.opt.get("callers", ())
     if OPEN in kinds:
         return
-    bearer = await bearer_of(connection, guests=tuple(kinds) == (GUEST,))
+    bearer = await bearer_of(connection, guests=for_guests(handler.opt))
     if kind_of(bearer.caller) not in kinds:
         raise Unauthorized(f"this is not for a token of the kind {kind_of(bearer.caller)}.")
     connection.state.bearer = bearer

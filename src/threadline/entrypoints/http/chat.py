@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
-from threadline.core.errors import InvalidInput, Limited
+from threadline.core.errors import InvalidInput, Limited, NotFound
 from threadline.core.model import Guest
 from threadline.entrypoints.http import answers, rooms
 from threadline.entrypoints.http.auth import (
@@ -27,6 +27,8 @@ from threadline.entrypoints.http.auth import (
     Line,
     callers,
     doorman_of,
+    guest_cookie,
+    which_guest,
 )
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.buckets import Buckets, address_of
@@ -53,17 +55,41 @@ def counted(connection: Connection) -> Buckets:
     return buckets
 
 
-def guest_of(guest: GuestState) -> Answer:
-    """A guest in its room as the page sees it."""
+def guest_of(guest: GuestState, which: str) -> Answer:
+    """A guest in its room as the page sees it; `which` is the word for it in this browser."""
     found = dict(plain(guest))
     del found["secret"], found["lasts"]
-    return found
+    return {**found, "guest": which}
+
+
+def which_of(connection: Connection) -> str:
+    """The word for the guest that asks."""
+    return guest_cookie(connection).removeprefix(f"{GUEST_COOKIE}_")
 
 
 class EnterBody(Body):
     """What the guest wants to be called."""
 
     name: str
+
+
+@get(
+    PATH + "/{link:str}/door",
+    opt=callers(OPEN),
+    response_headers=PRIVATE,
+    responses=answers.shown(rooms.Door),
+)
+async def door(link: FromPath[str], request: Request[Any, Any, Any], line: Line) -> Answer:
+    """Where a link leads, before anybody comes in. A guess at one costs as much as an entry."""
+    buckets = counted(request)
+    whose = address_of(request)
+    buckets.look("entries", whose, buckets.limits.entries)
+    try:
+        title = await line.guests.door(link)
+    except NotFound:
+        buckets.take("entries", whose, buckets.limits.entries)
+        raise
+    return {"title": title, "guest": which_guest(link)}
 
 
 @post(
@@ -86,11 +112,12 @@ async def enter(
     buckets = counted(request)
     buckets.take("entries", address_of(request), buckets.limits.entries)
     buckets.take("entries of all", "", buckets.limits.all_entries)
-    known = request.cookies.get(GUEST_COOKIE)
-    guest = await line.guests.enter(link, data.name, known=known)
-    response = Response(guest_of(guest))
+    which = which_guest(link)
+    name = f"{GUEST_COOKIE}_{which}"
+    guest = await line.guests.enter(link, data.name, known=request.cookies.get(name))
+    response = Response(guest_of(guest, which))
     response.set_cookie(
-        GUEST_COOKIE,
+        name,
         guest.secret,
         max_age=max(1, int(guest.lasts.total_seconds())),
         path=PATH,
@@ -108,10 +135,10 @@ async def enter(
     responses=answers.shown(rooms.InRoom),
 )
 async def me(request: Request[Any, Any, Any], line: Line) -> Answer:
-    """The guest behind the cookie, and its room."""
+    """The guest behind the cookie, and its room; `guest` names it where a browser has several."""
     counted(request)
     shown: Credential = request.state.credential
-    return guest_of(await line.guests.show(shown.secret))
+    return guest_of(await line.guests.show(shown.secret), which_of(request))
 
 
 @delete(
@@ -127,7 +154,7 @@ async def leave(request: Request[Any, Any, Any], line: Line, caller: Asker) -> R
     await line.guests.leave(caller=caller)
     doorman_of(request).forget(request.state.credential)
     response: Response[Answer] = Response({})
-    response.delete_cookie(GUEST_COOKIE, path=PATH)
+    response.delete_cookie(guest_cookie(request), path=PATH)
     return response
 
 
@@ -225,4 +252,4 @@ async def followed(
             yield record_event(room, record)
 
 
-ROUTES = [enter, me, leave, messages, say, stream]
+ROUTES = [door, enter, me, leave, messages, say, stream]

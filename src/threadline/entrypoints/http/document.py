@@ -31,6 +31,15 @@ KEY: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "required": False,
 }
+# The guard reads it, so no handler has it.
+WHICH: dict[str, Any] = {
+    "name": auth.WHICH,
+    "in": "query",
+    "description": "Which of the browser's guests asks, as coming in answered it; it may be left "
+    "out where there is one",
+    "schema": {"type": "string"},
+    "required": False,
+}
 
 
 @get("/openapi.json", opt=auth.callers(auth.OPEN), include_in_schema=False)
@@ -90,6 +99,8 @@ def _complete(operation: dict[str, Any], method: str, opt: dict[str, Any]) -> No
     if method == "POST":
         parameters[:] = [one for one in parameters if one["name"] != keys.HEADER]
         parameters.append(KEY)
+    if auth.for_guests(opt):
+        parameters.append(WHICH)
     if not parameters:
         del operation["parameters"]
 

@@ -35,8 +35,16 @@ class Links(Shape):
     next: str | None
 
 
+class Door(Shape):
+    """Where a link leads. `guest` is the word for whoever comes in by it with this browser."""
+
+    title: str
+    guest: str
+
+
 class InRoom(Shape):
-    """A guest in its room. `writes` says whether it may speak, `csrf` is what its page repeats."""
+    """A guest in its room. `writes` says whether it may speak, `csrf` is what its page repeats,
+    `guest` which of a browser's guests it is: the query of whatever the page asks names it."""
 
     conversation: str
     title: str
@@ -47,6 +55,7 @@ class InRoom(Shape):
     n: int | None
     writes: bool
     expires_at: datetime
+    guest: str
 
 
 class Said(Shape):

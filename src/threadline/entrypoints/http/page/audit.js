@@ -4,6 +4,7 @@ import { path, read } from "./api.js";
 import { paged, table } from "./dialogs.js";
 import { h, icon, named } from "./dom.js";
 import { count, exact, number, when } from "./format.js";
+import { reason } from "./sends.js";
 
 const ACTIONS = [
   ["Sends", ["send", "send.scheduled", "send.delivered", "send.failed", "send.uncertain", "send.expired", "send.cancelled",
@@ -21,7 +22,7 @@ const tone = (action) => (BAD.test(action) ? "failed" : GOOD.test(action) ? "del
 function facts(entry) {
   const rows = Object.entries(entry.facts);
   return rows.length ? h("dl.inline", null, rows.map(([name, value]) => h("div", null,
-    h("dt", null, named(name.replaceAll("_", " "))), h("dd", null, named(typeof value === "object" ? JSON.stringify(value) : String(value)))))) : "";
+    h("dt", null, named(name.replaceAll("_", " "))), h("dd", null, name === "reason" ? reason(String(value)) : named(typeof value === "object" ? JSON.stringify(value) : String(value)))))) : "";
 }
 
 /** Whom or what it is about, with the way there where there is one. */
@@ -63,7 +64,7 @@ export class Audit {
     const seen = this.items.filter((one) => words.every((word) => text(one).includes(word)));
     return table(["#", "When", "By", "Action", "Subject", "Facts"], seen.map((one) => [
       h("span.faint.digits", null, number(one.number)), h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
-      named(one.by), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one), facts(one)]),
+      named(one.by, "bdi.by"), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one), facts(one)]),
     this.items.length ? "None of those that are loaded." : "Nothing of this happened.");
   }
 

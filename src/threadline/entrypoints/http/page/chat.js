@@ -1,7 +1,7 @@
 // The web chat: a person, a name they chose, one room.
 
 import { pass, path, post, read, remove } from "./api.js";
-import { h, icon, named, show, theme, toast, tool, writing } from "./dom.js";
+import { h, icon, named, remember, remembered, show, theme, toast, tool, writing } from "./dom.js";
 import { number, size } from "./format.js";
 import { Model } from "./model.js";
 import { Outbox } from "./outbox.js";
@@ -12,28 +12,38 @@ import { Transcript } from "./transcript.js";
 
 const LONGEST = 8000;
 const MOST_FILES = 10;
+const GONE = [401, 404, 410];
+const NOWHERE = "This link does not lead anywhere any more. Ask for a new one.";
 const STATES = { live: "Connected", waiting: "Reconnecting…" };
 
 const app = document.getElementById("app");
 // The link is a secret: it leaves the address as soon as it was exchanged for a cookie.
 const link = /^\/chat\/([^/]+)$/.exec(location.pathname)?.[1];
 
+/** A place of one guest: a browser has a guest for each link it came in by, and each tab its own. */
+const at = (guest, ...parts) => {
+  const query = typeof parts.at(-1) === "object" ? parts.pop() : {};
+  return path("/chat", ...parts, { ...query, guest });
+};
+
 class Chat {
   constructor(me) {
     this.me = me;
+    this.at = (...parts) => at(me.guest, ...parts);
     this.unread = 0;
     this.reply = null;
     this.mine = (record) => record.actor.id === me.actor_id;
-    this.model = new Model((after, limit) => read(path("/chat/messages", { after, limit, before: after + limit + 1, view: "messages" })));
+    this.model = new Model((after, limit) => read(this.at("messages", { after, limit, before: after + limit + 1, view: "messages" })));
     this.outbox = new Outbox({
       key: `threadline.unsent.${me.conversation}.${me.actor_id}`,
+      address: this.at("messages"),
       sent: (record) => record && this.model.live(record),
       changed: () => this.transcript?.list.soon(),
     });
     this.start = h("div.start");
     this.transcript = new Transcript({
       model: this.model, label: "Conversation", start: this.start, tail: this.outbox.element,
-      view: { guest: true, file: (sequence, number) => path("/chat/messages", `${sequence}`, "attachments", `${number}`),
+      view: { guest: true, file: (sequence, number) => this.at("messages", `${sequence}`, "attachments", `${number}`),
         mine: this.mine, reply: me.writes ? (record) => this.answer(record) : null },
     });
     this.model.addEventListener("live", ({ detail }) => this.came(detail));
@@ -72,7 +82,7 @@ class Chat {
   async open() {
     show(app, this.element);
     document.title = this.me.title || "Chat";
-    const first = await read(path("/chat/messages", { limit: 1 }));
+    const first = await read(this.at("messages", { limit: 1 }));
     const from = this.me.policy === "all"
       ? (first.history === "partial" ? "What was said before is not all here." : "The beginning.")
       : this.me.policy === "last_n" ? `You read the last ${number(this.me.n)} from when you joined.`
@@ -82,9 +92,9 @@ class Chat {
     this.transcript.end();
     (this.field ?? this.transcript.scroller).focus();
     this.live = new Live({
-      address: (after) => path("/chat/stream", { after }),
+      address: (after) => this.at("stream", { after }),
       after: first.head,
-      probe: () => read("/chat/me", { quiet: true }),
+      probe: () => read(this.at("me"), { quiet: true }),
       on: {
         record: (record) => this.model.live(record),
         reset: () => begin(),
@@ -132,7 +142,7 @@ class Chat {
     for (const file of files.slice(0, MOST_FILES - this.files.length)) {
       this.line.title = `Sending ${file.name}`;
       try {
-        this.files.push(await post(path("/chat/files", { name: file.name }), file));
+        this.files.push(await post(this.at("files", { name: file.name }), file));
       } catch (problem) {
         toast(problem.message, "bad");
       }
@@ -202,7 +212,7 @@ class Chat {
   }
 
   async leave() {
-    await remove("/chat/me", { quiet: true }).catch(() => {});
+    await remove(this.at("me"), { quiet: true }).catch(() => {});
     over("You left. To come back you need the link again.");
   }
 
@@ -222,7 +232,8 @@ let chat = null;
 
 function enter(me) {
   pass.csrf = me.csrf;
-  history.replaceState(null, "", "/chat");
+  remember("guest", me.guest);
+  history.replaceState(null, "", at(me.guest));
   chat?.close();
   chat = new Chat(me);
   chat.open().catch((problem) => {
@@ -231,7 +242,7 @@ function enter(me) {
   });
 }
 
-function door(before) {
+function door(title, before) {
   const said = h("p.bad", { role: "alert", hidden: true });
   const field = h("input", { id: "name", name: "name", required: true, maxlength: 80, autocomplete: "nickname",
     placeholder: "Ada" });
@@ -243,8 +254,10 @@ function door(before) {
     try {
       enter(await post(`/chat/${link}`, { name: field.value.trim() }, { quiet: true }));
     } catch (problem) {
-      said.textContent = [401, 404, 410].includes(problem.status)
-        ? "This link does not lead anywhere any more. Ask for a new one." : problem.message;
+      const { free } = problem.facts;
+      said.textContent = GONE.includes(problem.status) ? NOWHERE
+        : free ? `Somebody here is called ${field.value.trim()}. You could be ${free}.` : problem.message;
+      if (free) field.value = free;
       said.hidden = false;
       field.focus();
     } finally {
@@ -254,10 +267,10 @@ function door(before) {
   h("small.faint", null, "Everybody in the room sees it, marked as not checked."), said, go);
   show(app, h("main.door", { id: "main" },
     h("img", { src: "/assets/mark.svg", alt: "", width: 44, height: 44 }),
-    h("h1", null, "You are invited to a chat"),
+    h("h1", null, title ? ["You are invited to ", named(title)] : "You are invited to a chat"),
     form,
     before && h("button", { type: "button", onclick: () => enter(before) }, h("span", null, "Go on as ",
-      named(before.name), before.title ? [" in ", named(before.title)] : null))));
+      named(before.name)))));
   field.focus();
 }
 
@@ -271,18 +284,22 @@ function over(why = "Your place in this chat has ended. Ask for a new link to co
 
 addEventListener("signed-out", () => chat && over());
 
+/** Which guest this tab is: as its address says, else whoever came in last. */
+const asked = () => chat?.me.guest ?? new URLSearchParams(location.search).get("guest") ?? remembered("guest");
+
 async function begin() {
   theme();
   try {
-    const me = await read("/chat/me", { quiet: true });
-    if (link && !chat) door(me);
-    else enter(me);
+    if (link && !chat) {
+      const { title, guest } = await read(path("/chat", link, "door"), { quiet: true });
+      door(title, await read(at(guest, "me"), { quiet: true }).catch(() => null));
+    } else enter(await read(at(asked(), "me"), { quiet: true }));
   } catch (problem) {
     if (problem.code === "offline") {
       show(app, h("main.door", { id: "main" }, h("h1", null, "The server does not answer"),
         h("p.faint", { role: "status" }, "Trying again…")));
       setTimeout(begin, 2000);
-    } else if (link) door(null);
+    } else if (link && !chat) over(GONE.includes(problem.status) ? NOWHERE : problem.message);
     else over("You need a link to join a room. Whoever runs it can give you one.");
   }
 }

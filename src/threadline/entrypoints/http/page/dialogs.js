@@ -1,6 +1,6 @@
 // Asking a person: a form in a dialog, a question, a secret that is shown once.
 
-import { h, icon, toast, tool } from "./dom.js";
+import { h, icon, show, toast, tool } from "./dom.js";
 
 let numbers = 0;
 
@@ -19,9 +19,9 @@ function control(field, id) {
 
 /**
  * A form in a dialog. `submit(values)` does the work and may raise a `Problem`, which is shown
- * where it was made; what it gives back is the answer, null where the person went away.
+ * where it was made, `told` says how; what it gives back is the answer, null where the person went away.
  */
-export function ask({ title, about, fields = [], action, danger = false, submit }) {
+export function ask({ title, about, fields = [], action, danger = false, submit, told = (words) => words }) {
   return new Promise((resolve) => {
     let answer = null;
     const said = h("p.bad", { role: "alert", hidden: true });
@@ -46,12 +46,13 @@ export function ask({ title, about, fields = [], action, danger = false, submit 
         answer = (await submit(values)) ?? true;
         box.close();
       } catch (problem) {
-        said.textContent = problem.message;
+        show(said, told(problem.message));
         said.hidden = false;
+        said.scrollIntoView({ block: "center" });
       } finally {
         go.disabled = false;
       }
-    } }, about && h("p.faint", null, about), h("div.fields", null, rows), said,
+    } }, h("div.asked", null, about && h("p.faint", null, about), h("div.fields", null, rows), said),
     h("div.choices", null,
       h("button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
     const box = dialog(title, form, () => resolve(answer));

@@ -11,8 +11,9 @@ const AGAIN = 1500;
  * be sent again and again and is said once; the record that carries it takes its place.
  */
 export class Outbox {
-  constructor({ key, sent, changed }) {
+  constructor({ key, address, sent, changed }) {
     this.key = key;
+    this.address = address;
     this.sent = sent;
     this.changed = changed;
     this.waiting = kept(key);
@@ -45,7 +46,7 @@ export class Outbox {
         const one = this.next();
         if (!one) break;
         const { client_id, text, reply_to, files } = one;
-        const answer = await post("/chat/messages", { text, client_id,
+        const answer = await post(this.address, { text, client_id,
           ...(reply_to ? { reply_to } : {}), ...(files ? { files } : {}) });
         if (answer.record) {
           this.sent(answer.record);

@@ -21,6 +21,7 @@ export class Room {
     this.about = h("p.address");
     this.banner = h("div.banner", { role: "status", hidden: true });
     this.start = h("div.start");
+    this.how = h("p.how.faint", { hidden: true });
     this.model = new Model((after, limit) =>
       read(path(this.root, "/transcript", { after, limit, view: "messages", before: after + limit + 1 })));
     this.transcript = new Transcript({
@@ -43,7 +44,8 @@ export class Room {
             tool("link", "Share a link to this room", () => this.share()),
             tool("panel", "Members and more (m)", () => this.toggle(), { class: "panel-button" }))),
         this.banner,
-        this.transcript.element),
+        this.transcript.element,
+        this.how),
       this.panel.element);
     // Who the person of a direct conversation is stands in its records.
     this.model.addEventListener("records", () => this.state && this.panel.draw(), { once: true });
@@ -126,6 +128,10 @@ export class Room {
         : state.history === "none" ? ["The record begins here. What was said before was never imported."]
           : [this.model.length > 0 ? "The beginning." : "Nothing was said here yet."];
     show(this.start, h("p", null, from));
+    if (this.how.hidden)
+      show(this.how, state.ref.provider === "web" ? "To write here, join as a guest by a link, or let a session write: " : "To write here, let a session write: ",
+        h("a", { href: "#/sends" }, "Sends"), " → Write first.");
+    this.how.hidden = false;
     this.panel.draw();
   }
 

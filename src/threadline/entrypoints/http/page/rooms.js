@@ -7,6 +7,11 @@ import { count, number } from "./format.js";
 
 const PAGE = 200;
 const AT_ONCE = 300;
+// So many are read unasked: rooms come by address, and those in use may be the last.
+const UNASKED = 1000;
+
+/** Whether a room is history alone: it was imported, and nobody speaks or reads there. */
+const archived = (room) => ["complete", "failed"].includes(room.hydration) && !room.bound && !room.grouped && !room.members;
 
 export class Rooms {
   constructor({ open }) {
@@ -33,7 +38,7 @@ export class Rooms {
 
   async load() {
     try {
-      const wanted = Math.max(PAGE, this.all.length);
+      const wanted = Math.max(UNASKED, this.all.length);
       const found = [];
       let after = "";
       do {
@@ -73,8 +78,10 @@ export class Rooms {
       ? document.activeElement.closest("li")?.dataset.id : null;
     let group = "";
     const rows = [];
-    for (const room of found.slice(0, AT_ONCE)) {
-      const place = `${room.ref.provider} · ${room.ref.account_id}`;
+    // What is in use stands before what was only brought along.
+    const sorted = [...found.filter((one) => !archived(one)), ...found.filter(archived)];
+    for (const room of sorted.slice(0, AT_ONCE)) {
+      const place = `${room.ref.provider} · ${room.ref.account_id}${archived(room) ? " · history" : ""}`;
       if (place !== group) rows.push(h("li.group", { role: "presentation" }, named((group = place))));
       rows.push(this.item(room));
     }

@@ -21,9 +21,35 @@ function calledPerson(id) {
   return people.get(id);
 }
 
-/** To whom: a person by name, else as it was written. */
+/** What rooms are called, asked for once. */
+const rooms = new Map();
+
+function calledRoom(id) {
+  if (!rooms.has(id)) rooms.set(id, read(path("/v1/conversations", id)).then((one) => one.title || one.text, () => null));
+  return rooms.get(id);
+}
+
+const ID = /^[0-9a-z]{13}$/;
+
+/** A room that was named by its id, as people know it. */
+function room(id) {
+  const label = h("bdi", null, id);
+  calledRoom(id).then((name) => name && label.replaceChildren(document.createTextNode(name)));
+  return h("a", { href: `#/rooms/${encodeURIComponent(id)}`, title: id }, label);
+}
+
+/** A reason, with people by their names where it has their ids. */
+export function reason(text, spec = "bdi") {
+  const [before, id, after] = text.split(/\bperson ([0-9a-z]{13})\b/);
+  if (!id) return named(text, spec);
+  const label = h("bdi", null, `person ${id}`);
+  calledPerson(id).then((name) => name && label.replaceChildren(document.createTextNode(name)));
+  return h(spec, null, before, h("a", { href: `#/people/${encodeURIComponent(id)}`, title: id }, label), after);
+}
+
+/** To whom: a person or a room by name, else as it was written. */
 function recipient(one) {
-  if (!one.person) return named(one.to);
+  if (!one.person) return ID.test(one.to) ? room(one.to) : named(one.to);
   const label = h("bdi", null, one.to);
   calledPerson(one.person).then((name) => name && label.replaceChildren(document.createTextNode(name)));
   return h("a", { href: `#/people/${encodeURIComponent(one.person)}`, title: one.to }, label);
@@ -42,10 +68,10 @@ const outcome = (it) => h("span.state", { class: it.outcome === "suppressed" ? "
 
 /** Each channel that was tried, in order, with what became of it and why. */
 function tried(one) {
-  if (!one.tried.length) return h("span.faint", null, one.reason || "not tried yet");
+  if (!one.tried.length) return h("span.why", null, one.reason ? reason(one.reason) : "not tried yet");
   return h("ol.tried", null, one.tried.map((it) => h("li", null,
     h("span", null, named(`${it.provider}/${it.account_id}`), " ", outcome(it)),
-    it.reason && named(it.reason, "small"))));
+    it.reason && reason(it.reason, "small"))));
 }
 
 function record(one) {
@@ -61,6 +87,7 @@ export class Sends {
     this.id = id;
     // Whoever was renamed meanwhile is called by the new name.
     people.clear();
+    rooms.clear();
     this.filter = h("select", { "aria-label": "State", onchange: () => this.list.load() },
       [["", "All states"], ["waiting", "Waiting"], ["delivered", "Delivered"], ["failed", "Failed"], ["uncertain", "Uncertain"],
         ["suppressed", "Said before"], ["cancelled", "Taken back"], ["expired", "Expired"]]
@@ -82,7 +109,7 @@ export class Sends {
     const wanted = this.filter.value;
     const seen = items.filter((one) => !wanted || (wanted === "waiting" ? OPEN.includes(one.state) : one.state === wanted));
     return table(["State", "Session", "To", "When", "What became of it", ""], seen.map((one) => [
-      state(one), named(one.session_id), h("span.to", null, recipient(one)), timed(one), tried(one),
+      state(one), named(one.session_id, "bdi.to"), h("span.to", null, recipient(one)), timed(one), tried(one),
       h("span.acts", null, this.cancels(one),
         h("button.small", { type: "button", onclick: () => this.details(one.id) }, "Details"))]),
     items.length ? "None of those that are loaded." : "Nobody wrote first yet. A session that has an account granted may, where consent is on.");
@@ -116,14 +143,14 @@ export class Sends {
         h("dl.facts", null, [
           ["State", state(one)], ["Session", named(one.session_id)], ["To", away(recipient(one))], ["Through", named(one.via)],
           ["When", timed(one)], ["Asked for", h("time", { datetime: one.created_at }, exact(one.created_at))],
-          one.reason && ["Why", named(one.reason)],
+          one.reason && ["Why", reason(one.reason)],
           one.first && ["Said before", h("span", null, "by ", named(one.first.session_id), " ",
             h("time", { datetime: one.first.at, title: exact(one.first.at) }, ago(one.first.at)))],
           record(one) && ["Stands in", away(record(one))],
         ].filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
         one.text ? h("blockquote.words", null, prose(one.text)) : "",
         table(["Way", "Address", "Outcome", "When", "Why"], one.tried.map((it) => [named(`${it.provider}/${it.account_id}`), named(it.address),
-          outcome(it), h("time", { datetime: it.at, title: exact(it.at) }, ago(it.at)), named(it.reason || "–")]), "No way was tried yet."));
+          outcome(it), h("time", { datetime: it.at, title: exact(it.at) }, ago(it.at)), reason(it.reason || "–")]), "No way was tried yet."));
     } catch (problem) {
       place.replaceChildren(h("p.bad", { role: "alert" }, problem.message));
     }
@@ -149,7 +176,7 @@ export async function compose({ to = "", whom = "" }) {
   const accounts = adapters.map((one) => `${one.provider}/${one.account_id}`);
   // The same words asked for twice are said once, whatever became of the first answer.
   const keys = new Map();
-  const sent = await ask({ title: whom ? `Write first to ${whom}` : "Write first", action: "Send",
+  const sent = await ask({ title: whom ? `Write first to ${whom}` : "Write first", action: "Send", told: reason,
     about: "As a session, on its initiative: within its accounts, the consent and the limits.",
     fields: [
       { name: "session_id", label: "As session", half: true, required: true, placeholder: "atlas", offers: sessions.map((one) => one.session_id) },
@@ -157,8 +184,8 @@ export async function compose({ to = "", whom = "" }) {
       { name: "to", label: "To", required: true, value: to, placeholder: "telegram:4711 or web/chat/lobby",
         note: "person:ID, email:ann@example.org, an address on a platform, or a room’s address." },
       { name: "text", label: "Words", required: true, lines: 4 },
-      { name: "at", label: "When", half: true, type: "datetime-local", note: "Empty is now." },
-      { name: "daily", label: "Or every day at", half: true, type: "time", note: `On the clocks of ${Intl.DateTimeFormat().resolvedOptions().timeZone}.` },
+      { name: "at", label: "When", type: "datetime-local", note: "Empty is now." },
+      { name: "daily", label: "Or every day at", type: "time", note: `On the clocks of ${Intl.DateTimeFormat().resolvedOptions().timeZone}.` },
       { name: "intent", label: "What it is about", longest: 200, placeholder: "build 17 is broken",
         note: "The same is not said twice to the same recipient within a day, by whichever session." }],
     submit: (values) => {

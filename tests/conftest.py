@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import apsw
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from threadline import Threadline
 from threadline.stores.postgres import PostgresStore, open_postgres
@@ -31,6 +32,10 @@ from threadline.stores.sqlite import SqliteStore
 from threadline.stores.sqlite_file import open_sqlite
 from threadline.testing.clock import StillClock
 from threadline.testing.postgres import PostgresServer, postgres_server
+
+# How long a busy machine takes is no finding.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 T = TypeVar("T")
 

@@ -241,7 +241,7 @@ async def test_every_caller_may_ask_who_it_is(site: Site, token: str, kind: str)
         "scope_id": "default",
     }
     about: dict[str, dict[str, object]] = {
-        "controller": {"scope_id": None},
+        "controller": {"scope_id": None, "human": False},
         "adapter": {"scope_id": "default", "provider": "web", "account_id": "office"},
         "session": session,
     }

@@ -109,7 +109,7 @@ class Simulation(Held):
 
     def move(self, **by: float) -> None:
         """Let its clock go on by `days=`, `hours=`, `minutes=`, `seconds=`."""
-        self._order("POST", "move", {"seconds": timedelta(**by).total_seconds()})
+        self._order("POST", "clock", {"seconds": timedelta(**by).total_seconds()})
 
     def disconnect(self, code: int = 1000) -> int:
         """Close the sockets; how many there were."""

@@ -10,7 +10,7 @@
 | `GET /_sim/calls` | what was asked and answered; likewise |
 | `GET /_sim/events` | what arrived or did not; `idle=1` waits until nothing is on its way |
 | `POST /_sim/redeliver` | `{"number"}`, or everything: lets events arrive once more |
-| `POST /_sim/move` | `{"seconds"}`: lets its clock go on by so much |
+| `POST /_sim/clock` | `{"seconds"}`: lets its clock go on by so much |
 | `POST /_sim/disconnect` | closes the sockets, with `{"code"}` |
 | `POST /_sim/COMMAND` | what a person does on this platform, such as `say` |
 
@@ -160,7 +160,7 @@ class House:
                 return await self._events(call)
             case "POST", "redeliver":
                 return {"events": ground.again(order.get("number"))}
-            case "POST", "move":
+            case "POST", "clock":
                 return {"ahead": ground.move(float(order["seconds"]))}
             case "POST", "disconnect":
                 return await self._disconnect(int(order.get("code", 1000)))

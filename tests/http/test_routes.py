@@ -184,7 +184,7 @@ async def asked(
             target["session"] = near.names[own[caller]]
     target["fresh"] = target["transaction"] = f"fresh{next(NUMBERS)}"
     method, _, path = route.partition(" ")
-    if path == "/chat/{link}":
+    if path in ("/chat/{link}", "/chat/{link}/door"):
         target["link"] = target["door"] if which < 2 else "guess"
     headers = far.headers["controller"] if caller == "stranger" else near.headers[caller]
     body = None if line.body is None else filled(line.body, target)

@@ -64,7 +64,7 @@ export class Audit {
     const seen = this.items.filter((one) => words.every((word) => text(one).includes(word)));
     return table(["#", "When", "By", "Action", "Subject", "Facts"], seen.map((one) => [
       h("span.faint.digits", null, number(one.number)), h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
-      named(one.by, "bdi.by"), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one), facts(one)]),
+      named(one.by, "bdi.whole"), h("span.state", { class: tone(one.action) }, named(one.action)), subject(one), facts(one)]),
     this.items.length ? "None of those that are loaded." : "Nothing of this happened.");
   }
 

@@ -109,7 +109,7 @@ export class Sends {
     const wanted = this.filter.value;
     const seen = items.filter((one) => !wanted || (wanted === "waiting" ? OPEN.includes(one.state) : one.state === wanted));
     return table(["State", "Session", "To", "When", "What became of it", ""], seen.map((one) => [
-      state(one), named(one.session_id, "bdi.to"), h("span.to", null, recipient(one)), timed(one), tried(one),
+      state(one), named(one.session_id, "bdi.whole"), h("span.whole", null, recipient(one)), timed(one), tried(one),
       h("span.acts", null, this.cancels(one),
         h("button.small", { type: "button", onclick: () => this.details(one.id) }, "Details"))]),
     items.length ? "None of those that are loaded." : "Nobody wrote first yet. A session that has an account granted may, where consent is on.");

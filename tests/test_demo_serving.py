@@ -178,7 +178,7 @@ def test_an_agent_writes_first_in_the_chat_is_answered_and_told_to_stop(demo: De
     chat.close()
 
     assert [(one["state"], one["session_id"]) for one in sends] == [
-        ("failed", "reminder"),
+        ("cancelled", "reminder"),
         ("delivered", "reminder"),
     ]
     assert "turned off by person" in sends[0]["reason"]

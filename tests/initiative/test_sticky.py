@@ -4,6 +4,7 @@ anything on."""
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.initiative.conftest import met
 from threadline import Actor, ConversationRef, InboundMessage, Threadline
 from threadline.core.errors import ConsentRequired, InvalidInput, LimitReached, Unauthorized
 from threadline.core.model import Controller, Kind
-from threadline.core.sends import SendState
+from threadline.core.sends import Repeat, SendState
 from threadline.testing.simulation import Simulation
 
 PEOPLE = itertools.count(90_000)
@@ -204,3 +205,18 @@ async def test_a_send_taken_back_leaves_the_claim_to_the_one_before(
     await line.initiative.cancel(second.id)
     await line.outbox.round()
     assert (await line.initiative.show(first.id)).state is SendState.DELIVERED
+
+
+@pytest.mark.acceptance("H6")
+async def test_nothing_is_planned_for_who_said_stop(line: Threadline, telegram: Simulation) -> None:
+    ada = next(PEOPLE)
+    await met(line, telegram, ada)
+    tomorrow = (await line.initiative.send("agent", f"telegram:{ada}", "now")).created_at
+    tomorrow += timedelta(days=1)
+    await line.inbound.receive(words(str(ada), "stop"))
+
+    with pytest.raises(ConsentRequired, match="turned off"):
+        await line.initiative.send("agent", f"telegram:{ada}", "tomorrow", at=tomorrow)
+    with pytest.raises(ConsentRequired, match="turned off"):
+        daily = Repeat(at="08:30", zone="UTC")
+        await line.initiative.send("agent", f"telegram:{ada}", "every day", repeat=daily)

@@ -49,6 +49,16 @@ def forbidden(
     return refusal(consents_of(draft, conversation, session, person))
 
 
+def stopped(draft: Draft, person: int) -> str:
+    """Why nothing may be planned for a person who turned everything off, empty where it may.
+
+    What was merely not allowed yet may be when its time comes.
+    """
+    row = draft.get(CONSENT, (person, EVERYTHING))
+    off = row is not None and row.state is ConsentState.OFF
+    return refusal({EVERYTHING: row}) if off else ""
+
+
 def silenced(
     draft: Draft, conversation: Conversation, session: Session, answers: int | None
 ) -> str:

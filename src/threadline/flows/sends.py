@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from threadline.core.adapters import Account
 from threadline.core.auditing import audit, named
+from threadline.core.consenting import stopped
 from threadline.core.deliveries import Intent
 from threadline.core.draft import Draft
-from threadline.core.errors import IdempotencyConflict, InvalidInput, NotFound
+from threadline.core.errors import ConsentRequired, IdempotencyConflict, InvalidInput, NotFound
 from threadline.core.ids import number_of, public
 from threadline.core.model import (
     About,
@@ -130,7 +131,8 @@ class WriteScheduled(Story[SendStatus]):
         return Needs(hold=((CHAIN, self.keyed.scope),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, SendStatus]:
-        """Raises `IdempotencyConflict`, and `InvalidInput` for a time past or too far away."""
+        """Raises `IdempotencyConflict`, `ConsentRequired` where the person said stop, and
+        `InvalidInput` for a time past or too far away."""
         draft = Draft(loaded)
         if (known := self.keyed.known(draft)) is not None:
             return draft.changes, known
@@ -142,6 +144,8 @@ class WriteScheduled(Story[SendStatus]):
             raise InvalidInput(f"at is past: {at:%Y-%m-%d %H:%M}Z.", field="at")
         if at - now > LONGEST_WAIT:
             raise InvalidInput("a send is scheduled for within a year.", field="at")
+        if self.send.person is not None and (why := stopped(draft, self.send.person)):
+            raise ConsentRequired(why)
         send = replace(self.send, id=draft.fresh(), created_at=now, at=at, due_at=max(at, now))
         draft.put(SEND, send.id, send)
         self.keyed.keep(draft, send, now)

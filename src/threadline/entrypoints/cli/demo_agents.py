@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from threadline.client import Record, Session
+from threadline.core.errors import ConsentRequired
 
 MINUTES = "minutes"
 ARCHIVE = "archive"
@@ -187,7 +188,11 @@ async def remind(session: Session, record: Record) -> None:
     }
     # The key makes it one plan, however often this process is killed in between.
     key = f"reminder/{record.conversation}/{record.sequence}"
-    await session.request("POST", "/v1/send", json=plan, key=key)
+    try:
+        await session.request("POST", "/v1/send", json=plan, key=key)
+    except ConsentRequired:
+        await session.reply(record, "You told me to stop. Say “start”, and ask again.")
+        return
     what = f" about “{about}”" if about else ""
     await session.reply(record, f"I will come back in {spoken(delay)}{what}.")
 

@@ -125,7 +125,7 @@ class Initiative:
             f"What {who.name} sees of us, as {who.judge} counts: {len(before)} before the word, "
             f"{len(after)} a day later."
         )
-        kept = (now.code, later.state.value) == ("consent_required", "failed")
+        kept = (now.code, later.state.value) == ("consent_required", "cancelled")
         return self.steps.verdict(
             kept and before == after,
             "nothing is sent to who said stop, neither new nor planned; the reason is typed",

@@ -182,6 +182,18 @@ class Office:
             self.post("put", f"/v1/conversations/{made.id}/binding", {"session_id": speaker})
         return made
 
+    def thread(self, room: Room, root: str) -> Room:
+        """The thread that hangs on a message of a room."""
+        ref = self.client.get(f"/v1/conversations/{room.id}").json()["ref"]
+        about = {
+            "provider": ref["provider"],
+            "account_id": ref["account_id"],
+            "conversation_id": root,
+            "parent_conversation_id": ref["conversation_id"],
+            "kind": "thread",
+        }
+        return Room(self.client, self.client.post("/v1/conversations", json=about).json()["id"])
+
     def post(self, method: str, path: str, body: Any) -> Any:
         """Ask something of the server that has to succeed."""
         answer = self.client.request(method.upper(), path, json=body)

@@ -131,6 +131,45 @@ say(reply=" and ".join(texts))
     assert lobby.replies == ["Hello", "one and two and three"]
 
 
+@pytest.mark.case("B046")
+def test_what_waits_during_a_run_in_one_thread_is_answered_in_its_own(office: Office) -> None:
+    """B046: one run at a time in all, so another thread's word waits for this one's run."""
+    lobby = office.room("lobby")
+    lobby.say("A", message_id="a0")
+    lobby.say("B", message_id="b0")
+    threads = {name: office.thread(lobby, f"{name}0") for name in "ab"}
+    pipe = office.pipe("go on")
+    command = office.script(
+        f"""
+if asked == "a1":
+    open({pipe!r}).read()
+say(reply="to " + asked)
+"""
+    )
+    running = office.attach(command, "--parallel", "1")
+    running.until("replied")
+    threads["a"].say("a1", message_id="a1")
+    running.until("run")
+
+    threads["b"].say("b1", message_id="b1")
+    threads["a"].say("a2", message_id="a2")
+    with open(pipe, "w"):
+        pass
+    for _ in range(3):
+        running.until("replied")
+
+    said = {
+        name: [
+            (one["text"], one["reply_to"])
+            for one in thread.records
+            if one["direction"] == "outbound"
+        ]
+        for name, thread in threads.items()
+    }
+    assert said == {"a": [("to a1", "a1"), ("to a2", "a2")], "b": [("to b1", "b1")]}
+    assert lobby.replies == ["to B"]
+
+
 def test_a_run_that_fails_is_tried_again(office: Office) -> None:
     """Nothing is lost to one that fails now and then."""
     lobby = office.room("lobby")
@@ -229,6 +268,25 @@ def test_with_all_a_command_runs_for_every_message_of_a_person(office: Office) -
 
     assert silent["records"] in (1, 2)
     assert (office.folder / "runs").stat().st_size == 1
+
+
+@pytest.mark.case("B071")
+def test_a_listener_whose_run_fails_or_answers_says_nothing_to_the_others(office: Office) -> None:
+    """B071: that it failed, and that it may not speak, is told where it runs and nowhere else."""
+    lobby = office.room("lobby", speaker="other")
+    office.post("put", f"/v1/conversations/{lobby.id}/members/reader", {"policy": "all"})
+    script = office.script('sys.exit(1) if count("runs") == 1 else say(reply="psst")')
+    running = office.attach(script, "--all", "--tries", "2", session="reader")
+
+    lobby.say("Hello")
+    reasons = [running.until("failed")["reason"] for _ in range(2)]
+    running.until("given_up")
+
+    assert "exit code 1" in reasons[0]
+    assert "may not do that" in reasons[1]
+    assert [one["text"] for one in lobby.records] == ["Hello"]
+    deliveries = office.client.get("/v1/deliveries", params={"conversation": lobby.id})
+    assert deliveries.json()["deliveries"] == []
 
 
 def test_at_its_end_the_command_ends_too_and_the_session_is_free(office: Office) -> None:

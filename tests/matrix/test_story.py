@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from mautrix.types import ContentURI, RoomID
 
 from tests.conftest import Store, open_at
 from tests.http.conftest import SECONDS as SERVER_SECONDS
@@ -20,6 +21,7 @@ from threadline.core.errors import NotFound
 from threadline.core.model import ConversationRef, Direction, Event, Kind, TranscriptRecord
 from threadline.core.rules.pacing import Pace
 from threadline.entrypoints.http.server import Server, ServerSettings, make_app
+from threadline.flows.listening import ReadConnected
 from threadline.testing.homeserver import AS_TOKEN, HS_TOKEN, PUSHED, Homeserver
 
 SECONDS = 60
@@ -183,6 +185,52 @@ async def test_a_person_and_an_agent_talk_and_every_word_is_there_once(
     assert shown[sharp.message_ids[0]]["m.relates_to"]["event_id"] == answer_id
     state = await line.tl.conversations.show(where)
     assert state.kind is Kind.DM
+
+
+@pytest.mark.case("B091")
+async def test_another_name_is_no_coming_and_no_going(
+    line: Line, people: People, synapse: Homeserver
+) -> None:
+    """B091: neither a person's nor ours; who really goes and comes is told of once each."""
+    ada, room, where = await meeting(line, people, synapse)
+    opened = synapse.web.put(
+        f"/_matrix/client/v3/rooms/{room}/state/m.room.join_rules",
+        json={"join_rule": "public"},
+        headers={"authorization": f"Bearer {ada.token}"},
+    )
+    opened.raise_for_status()
+    [account] = await line.tl.store.read(ReadConnected())
+    us = Person(synapse, account.account_id, account.credentials["access_token"])
+    await ada.says(room, "one")
+    await line.hears(where, "one")
+    members, _ = await line.tl.members.of(where)
+    for client, name in ((ada.client, "Ada the Second"), (us.client, "Our New Name")):
+        await client.set_displayname(name)
+        await client.set_avatar_url(ContentURI(f"mxc://localhost/{name[:3]}"))
+    await us.close()
+    await ada.says(room, "two")
+    renamed = await line.hears(where, "two")
+    after, _ = await line.tl.members.of(where)
+    await ada.client.leave_room(RoomID(room))
+    await ada.enters(room)
+    await ada.says(room, "three")
+    found = await line.hears(where, "three")
+
+    assert said(found) == ["one", "two", "three"]
+    assert [(one.session_id, one.grants, one.joined_sequence) for one in after] == [
+        (one.session_id, one.grants, one.joined_sequence) for one in members
+    ]
+    first, second = (one for one in renamed if one.event is Event.MESSAGE)
+    assert first.actor.id == second.actor.id == ada.user
+    assert second.actor.name == "Ada the Second"
+    between = renamed[renamed.index(first) + 1 : -1]
+    assert {one.event for one in between} <= {Event.NOTICE}
+    assert [one.wakes for one in found if one.event is not Event.MESSAGE and one.wakes] == []
+    moved = [one for one in found[len(renamed) :] if one.event is Event.MEMBER]
+    assert [one.metadata["membership"] for one in moved] == ["leave", "join"]
+    ours = [one for one in found if one.actor.is_self and one.event is Event.MEMBER]
+    assert len(ours) == 1, "we came in once"
+    assert (await line.tl.deliveries.page()).deliveries == []
 
 
 @pytest.mark.acceptance("G5", "B6")

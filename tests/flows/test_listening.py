@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.conftest import Store
 from threadline import Threadline
+from threadline.adapters.discord import Discord
+from threadline.adapters.slack import Slack
 from threadline.adapters.telegram import Telegram
 from threadline.core.adapters import Account, Adapter, Capabilities
 from threadline.core.errors import StaleToken
@@ -89,7 +91,7 @@ class Broken:
         """Itself."""
         return self
 
-    def connectable(self, provider: str) -> type[Telegram]:
+    def connectable(self, provider: str) -> type[Any]:
         """Telegram's."""
         return Telegram
 
@@ -126,3 +128,119 @@ async def test_a_listener_that_fails_in_whatever_way_is_told_of_and_begins_again
     assert pauses == [1, 2, 3], "each wait is longer"
     state = await line.adapters.show("telegram", "7001")
     assert state.trouble == "", "and it is forgotten once something was heard"
+
+
+DIALECTS = {"telegram": Telegram, "slack": Slack, "discord": Discord}
+
+
+class Connections(Broken):
+    """Platforms that know who is connected to them, and with which token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, str]] = []
+        self.changed = asyncio.Condition()
+
+    async def listen(self, account: Account, cursor: str | None) -> AsyncGenerator[Batch, None]:
+        """A connection that stays until whoever has it lets go."""
+        mine = (account.provider, account.credentials["token"])
+        await self._now(self.open.append, mine)
+        try:
+            yield Batch(cursor="1")
+            await asyncio.Event().wait()
+        finally:
+            await self._now(self.open.remove, mine)
+
+    async def _now(self, change: Any, mine: tuple[str, str]) -> None:
+        change(mine)
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until(self, *wanted: tuple[str, str]) -> None:
+        """Wait until exactly these are connected."""
+        async with asyncio.timeout(20), self.changed:
+            await self.changed.wait_for(lambda: sorted(self.open) == sorted(wanted))
+
+    def dialect(self, account: Account) -> Any:
+        """Each platform's own."""
+        return DIALECTS[account.provider](account)
+
+
+def connect(provider: str, token: str) -> WriteAccount:
+    """An account of a platform, connected with this token."""
+    key = ("default", provider, "7001")
+    account = Account(
+        scope_id="default",
+        provider=provider,
+        account_id="7001",
+        installation="7001",
+        credentials={"token": token, "bot_token": token, "app_token": "xapp-1"},
+    )
+    return WriteAccount(key=key, account=account, fresh=nonce())
+
+
+@pytest.mark.case("B149")
+async def test_what_is_connected_anew_added_or_removed_is_what_runs_without_a_restart(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B149: a new token is used, what was removed is let go of, what was added begins."""
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(listening, "RENEW_SECONDS", 0.05)
+    platform = Connections()
+    line = Threadline(store, channels=platform)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(line.listeners.run(stopping))
+    await store.run(connect("slack", "old"))
+    await store.run(connect("telegram", "bot"))
+    await platform.until(("slack", "old"), ("telegram", "bot"))
+
+    await store.run(connect("slack", "new"))
+    await line.adapters.remove("telegram", "7001")
+    await store.run(connect("discord", "added"))
+    await platform.until(("slack", "new"), ("discord", "added"))
+
+    shown, _ = await line.adapters.page()
+    assert {one.provider for one in shown} == {provider for provider, _ in platform.open}
+    stopping.set()
+    await running
+    assert platform.open == []
+
+
+class Overtaken:
+    """A store on which an account is connected anew, or removed, just before its lease is taken."""
+
+    def __init__(self, below: Any, story: Any) -> None:
+        self._below, self._story = below, story
+        self.kind = below.kind
+
+    async def run(self, story: Any) -> Any:
+        """Somebody else's change first."""
+        if isinstance(story, TakeListener) and self._story is not None:
+            first, self._story = self._story, None
+            await self._below.run(first)
+        return await self._below.run(story)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)
+
+
+@pytest.mark.case("B149")
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_change_between_the_look_and_the_lease_is_not_missed(
+    store: Store, monkeypatch: pytest.MonkeyPatch, removed: bool
+) -> None:
+    """B149: else the old token would be listened with until the next restart."""
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.05)
+    platform = Connections()
+    await store.run(connect("slack", "old"))
+    await store.run(connect("telegram", "bot"))
+    change: Any = connect("slack", "new")
+    if removed:
+        change = Remove(key=change.key, owner=None)
+    line = Threadline(cast(Any, Overtaken(store, change)), channels=platform)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(line.listeners.run(stopping))
+
+    await platform.until(("telegram", "bot"), *(() if removed else (("slack", "new"),)))
+    stopping.set()
+    await running

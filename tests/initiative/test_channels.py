@@ -108,6 +108,30 @@ def outcomes(sent: SendStatus) -> list[tuple[str, str]]:
 
 
 @pytest.mark.acceptance("H10")
+async def test_what_keeps_failing_gives_way_to_a_channel_that_is_left_and_the_last_one_waits(
+    both: Both, clock: StillClock
+) -> None:
+    """After so many attempts the next one is tried; of the last one only its age makes an end."""
+    file = await both.file()
+    both.line.uploads.cabinet.drop([one.key for one in both.line.uploads.cabinet.links()])
+    sent = await both.line.initiative.send("agent", both.to, "hello", attachments=[file])
+    begun = clock.at
+    for number in range(13):
+        await both.ended(sent)
+        clock.move(seconds=min(2**number, 300))
+    first = await both.ended(sent)
+    assert clock.at - begun < timedelta(minutes=30)
+    assert outcomes(first)[0] == ("telegram", "failed")
+    assert "12 attempts failed" in first.tried[0]["reason"]
+
+    clock.move(hours=1)
+    last = await both.ended(sent)
+    assert outcomes(last) == [("telegram", "failed"), ("discord", "expired")]
+    assert last.state is SendState.EXPIRED
+    assert both.seen() == []
+
+
+@pytest.mark.acceptance("H10")
 async def test_a_second_channel_that_was_refused_later_is_told_as_well(both: Both) -> None:
     """The first fails at the platform, the second is forbidden meanwhile."""
     both.telegram.do("block", user=both.user)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -54,6 +55,22 @@ async def room(boss: httpx.AsyncClient, adapter: httpx.AsyncClient) -> str:
     await boss.put(f"/v1/conversations/{made}/binding", json={"session_id": "agent"})
     found: str = made
     return found
+
+
+async def test_how_long_words_may_live_is_told_over_http(
+    boss: httpx.AsyncClient, room: str, platform: Platform
+) -> None:
+    path = f"/v1/conversations/{room}/messages"
+    words = {"session_id": "agent", "text": "Not for long."}
+    platform.fault("refuse", answer={"refused": "transient"}, times=100)
+    sent = (await boss.post(path, json={**words, "time_to_live": 90})).json()
+    lives = datetime.fromisoformat(sent["expires_at"]) - datetime.fromisoformat(sent["created_at"])
+    wrong = [
+        await boss.post(path, json={**words, "time_to_live": given}) for given in (0, -1, 1e300)
+    ]
+
+    assert lives == timedelta(seconds=90)
+    assert [(one.status_code, one.json()["code"]) for one in wrong] == [(400, "invalid_input")] * 3
 
 
 @pytest.mark.acceptance("H1", "G1", "G6")

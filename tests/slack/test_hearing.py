@@ -264,12 +264,15 @@ def test_who_joined_is_told_once() -> None:
 def test_an_edit_revises_its_message_and_every_one_is_told_apart() -> None:
     now = message(text="ticket 1235", edited={"user": "U2", "ts": "1700000005.000000"})
     edit = one(hear(changed(now, message())))
-    later = one(hear(changed(now, message(text="x"), ts="1700000009.000100")))
+    later = one(hear(changed(now, {**now, "text": "x"}, ts="1700000009.000100")))
+    again = {**now, "text": "ticket 1236", "edited": {"user": "U2", "ts": "1700000007.000000"}}
+    second = one(hear(changed(again, now)))
 
     assert (edit.event, edit.revises, edit.text) == (Event.EDIT, TS, "ticket 1235")
-    assert edit.message_id == f"edit:{TS}:1700000005.000200"
+    assert edit.message_id == f"edit:{TS}:1700000005.000000", "as the history knows it"
+    assert second.message_id == f"edit:{TS}:1700000007.000000"
     assert (edit.actor.id, edit.conversation) == ("U2", ROOM)
-    assert later.message_id != edit.message_id
+    assert later.message_id == f"edit:{TS}:1700000009.000100", "a change that is no new edit"
 
 
 @pytest.mark.case("B097")

@@ -24,7 +24,7 @@ from threadline.adapters.discord_answers import (
     code_of,
     failure_of,
 )
-from threadline.adapters.discord_events import Eye, Spot, hear, message_of
+from threadline.adapters.discord_events import Eye, Spot, edit_of, hear, message_of
 from threadline.adapters.discord_text import nonce
 from threadline.core.adapters import Account, Ask, Capabilities, Identity, Past, Unit
 from threadline.core.deliveries import Failure
@@ -245,10 +245,16 @@ class Discord:
         entries = records(body)
         spot = Spot(ref, self._room_of(entries))
         heard = [message_of(self._eye, entry, spot) for entry in reversed(entries)]
+        messages = [one for one in heard if isinstance(one, InboundMessage)]
+        names = {one.message_id for one in messages}
+        edits = [edit_of(self._eye, one, spot) for one in reversed(entries)]
         oldest = ident(entries[-1].get("id")) if len(body) >= PAGE and entries else None
         threads = [ident(it.get("id")) for e in entries if isinstance(it := e.get("thread"), dict)]
         return Past(
-            messages=tuple(one for one in heard if isinstance(one, InboundMessage)),
+            messages=tuple(messages),
+            edits=tuple(
+                one for one in edits if isinstance(one, InboundMessage) and one.revises in names
+            ),
             older=None if oldest is None else self.history(ref, oldest),
             children=tuple(self._eye.ref(one, Kind.THREAD) for one in threads if one is not None),
         )

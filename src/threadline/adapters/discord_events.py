@@ -112,7 +112,7 @@ def _events(
         case "MESSAGE_CREATE":
             yield message_of(eye, data, spot)
         case "MESSAGE_UPDATE":
-            yield _edit(eye, data, spot)
+            yield edit_of(eye, data, spot)
         case "MESSAGE_DELETE":
             yield _delete(data.get("id"), spot)
         case "MESSAGE_DELETE_BULK":
@@ -236,7 +236,7 @@ def _about(data: dict[str, Any], kind: int, text: str) -> dict[str, Any]:
     }
 
 
-def _edit(eye: Eye, data: dict[str, Any], spot: Spot) -> InboundMessage | str:
+def edit_of(eye: Eye, data: dict[str, Any], spot: Spot) -> InboundMessage | str:
     """An edit by a person. Discord also updates a message when it has looked up its links."""
     edited_at = instant(data.get("edited_timestamp"), None)
     message_id = ident(data.get("id"))

@@ -38,6 +38,7 @@ from threadline.adapters.slack_files import following as next_step
 from threadline.adapters.slack_past import (
     Forward,
     following,
+    past_of,
     question,
     room_page,
     thread_page,
@@ -285,7 +286,7 @@ class Slack:
             return past if before is None else replace(past, older=self.history(ref, before))
         messages, cursor = thread_page(self._eye, ref, call, answer)
         if not cursor:
-            return Past(messages=messages)
+            return past_of(messages)
         step = turned(call, cursor)
         more = Forward(
             method=step.method,

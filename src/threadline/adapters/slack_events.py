@@ -236,7 +236,8 @@ def _changed(eye: Eye, event: Mapping[str, Any], spot: Spot) -> InboundMessage |
     now, before = event.get("message"), event.get("previous_message")
     if not isinstance(now, dict):
         return "edit without a message"
-    ts, told = stamp(now.get("ts")), stamp(event.get("ts")) or stamp(event.get("event_ts"))
+    ts, told = stamp(now.get("ts")), _told(now, before) or stamp(event.get("ts"))
+    told = told or stamp(event.get("event_ts"))
     if ts is None or told is None:
         return "edit without a stamp"
     root = root_of(now)
@@ -251,10 +252,33 @@ def _changed(eye: Eye, event: Mapping[str, Any], spot: Spot) -> InboundMessage |
         is_same = not isinstance(now.get("edited"), dict)
     if is_same:
         return "message_changed without an edit"
+    return _edit(eye, now, spot, actor, told)
+
+
+def _told(now: Mapping[str, Any], before: object) -> str | None:
+    """The stamp of the edit itself, by which the history knows it as well; None where it is no new
+    one: Slack also tells what else became of a message that was edited once."""
+    edited = now.get("edited")
+    if not isinstance(edited, dict) or not isinstance(before, dict):
+        return None
+    return None if edited == before.get("edited") else stamp(edited.get("ts"))
+
+
+def edit_of(eye: Eye, entry: Mapping[str, Any], spot: Spot) -> InboundMessage | None:
+    """The last edit of a message that stands in the history; None where there was none."""
+    edited, actor = entry.get("edited"), eye.actor(entry, spot.app)
+    told = stamp(edited.get("ts")) if isinstance(edited, dict) else None
+    if told is None or actor is None or stamp(entry.get("ts")) is None:
+        return None
+    return _edit(eye, entry, spot, actor, told)
+
+
+def _edit(eye: Eye, now: Mapping[str, Any], spot: Spot, actor: Actor, told: str) -> InboundMessage:
+    ts, root = stamp(now.get("ts")) or "", root_of(now)
     where, parent = _where(eye, root, spot)
     return InboundMessage(
         conversation=where,
-        text=text,
+        text=eye.words(now),
         actor=actor,
         message_id=edit_id(ts, told),
         event=Event.EDIT,
@@ -262,7 +286,7 @@ def _changed(eye: Eye, event: Mapping[str, Any], spot: Spot) -> InboundMessage |
         revises=ts,
         thread_root=root,
         parent=parent,
-        attachments=attachments,
+        attachments=slack_files(now),
         sent_at=slack.at(told),
     )
 

@@ -7,14 +7,14 @@ is asked for; nothing here depends on how many come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.adapters.slack_answers import failure_of, is_ok
-from threadline.adapters.slack_events import Eye, Spot, message_of
+from threadline.adapters.slack_events import Eye, Spot, edit_of, message_of
 from threadline.core.adapters import Past
-from threadline.core.model import ConversationRef, InboundMessage
+from threadline.core.model import ConversationRef, Event, InboundMessage
 from threadline.core.slack import at, order, root_of, stamp
 from threadline.core.values import json_object, records, said
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
@@ -25,7 +25,7 @@ THREAD_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(ApiCall):
-    """A page of a thread, with what the pages before it held, oldest first."""
+    """A page of a thread, with what the pages before it held, oldest first, and edits of it."""
 
     read: tuple[InboundMessage, ...] = ()
 
@@ -62,8 +62,9 @@ def room_page(eye: Eye, ref: ConversationRef, answer: ApiResponse) -> tuple[Past
     for root, last in _threads(entries):
         latest[root] = max(latest.get(root, ""), last, key=lambda one: order(one) if one else ())
     channel = ref.conversation_id
-    past = Past(
-        messages=tuple(one for one in heard if isinstance(one, InboundMessage)),
+    read = (*heard, *(edit_of(eye, one, Spot(ref)) for one in entries if root_of(one) is None))
+    past = replace(
+        past_of([one for one in read if isinstance(one, InboundMessage)]),
         children=tuple(eye.places.thread(channel, root) for root in latest),
         stirred={
             eye.places.thread(channel, root): when
@@ -72,6 +73,15 @@ def room_page(eye: Eye, ref: ConversationRef, answer: ApiResponse) -> tuple[Past
         },
     )
     return past, entries[0]["ts"] if more and entries else None
+
+
+def past_of(read: Iterable[InboundMessage]) -> Past:
+    """What was said, and apart from it the edits of that."""
+    found = list(read)
+    said = tuple(one for one in found if one.event is not Event.EDIT)
+    names = {one.message_id for one in said}
+    edits = (one for one in found if one.event is Event.EDIT and one.revises in names)
+    return Past(messages=said, edits=tuple(edits))
 
 
 def _threads(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -87,13 +97,14 @@ def _threads(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 def thread_page(
     eye: Eye, ref: ConversationRef, call: ApiCall, answer: ApiResponse
 ) -> tuple[tuple[InboundMessage, ...], str]:
-    """What of a thread is known with this page, without its root, and the cursor after it."""
+    """What of a thread is known with this page, edits too, not its root; and the next cursor."""
     channel = ref.parent_conversation_id or ref.conversation_id
     body, spot = json_object(answer.body), Spot(eye.places.room(channel))
     entries = [one for one in records(body.get("messages")) if stamp(one.get("ts"))]
     replies = [one for one in entries if root_of(one) == ref.conversation_id]
     replies.sort(key=lambda one: order(one["ts"]))
-    heard = [message_of(eye, one, spot) for one in replies]
+    heard = [*(message_of(eye, one, spot) for one in replies)]
+    heard += [edit for one in replies if (edit := edit_of(eye, one, spot)) is not None]
     read = call.read if isinstance(call, Forward) else ()
     found = tuple(one for one in heard if isinstance(one, InboundMessage))
     return (*read, *found), following(body)

@@ -209,9 +209,11 @@ class Past:
 
     `older` fetches the page before it. `children` are conversations below this one that have a
     past of their own; `stirred` says when something was last said in them, where that is told.
+    `edits` are the last ones of its messages, which stand there as they read now.
     """
 
     messages: tuple[InboundMessage, ...] = ()
+    edits: tuple[InboundMessage, ...] = ()
     older: ApiCall | None = None
     children: tuple[ConversationRef, ...] = ()
     stirred: Mapping[ConversationRef, datetime] = field(default_factory=dict)

@@ -105,6 +105,11 @@ class Anchor:
         """Whether it was said before the gap."""
         return message.sent_at is not None and message.sent_at < self.since
 
+    def during(self, edits: Sequence[InboundMessage]) -> list[InboundMessage]:
+        """The edits made in the gap. One that we heard all the same has the id of before, which
+        makes it harmless."""
+        return [one for one in edits if one.sent_at is not None and one.sent_at >= self.since]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SayGap(Story[None]):

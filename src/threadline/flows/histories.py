@@ -285,6 +285,7 @@ class Histories:
         if since is not None and ref.parent_conversation_id is None:
             begun = min(begun, since)
         missing: list[InboundMessage] = []
+        edits: list[InboundMessage] = []
         children: dict[ConversationRef, datetime | None] = {}
         call = dialect.history(ref)
         trouble, begins = "too much was said meanwhile", None
@@ -297,6 +298,7 @@ class Histories:
             if begins is None:
                 begins = anchor.behind(page.messages)
                 missing = [*page.messages[begins or 0 :], *missing]
+            edits = [*page.edits, *edits]
             children.update({child: page.stirred.get(child) for child in page.children})
             everything = begins is not None and begun == anchor.since
             if everything or page.older is None or passed(page.messages, begun):
@@ -308,6 +310,7 @@ class Histories:
         if begins is None:
             # A clock decides only where no id does.
             missing = [one for one in missing if not anchor.is_older(one)]
+        missing += anchor.during(edits)
         found = (await self._hearing.messages(account, missing)).recorded
         for child, stirred in children.items():
             if stirred is None or stirred > begun:

@@ -181,7 +181,7 @@ def test_an_agent_writes_first_in_the_chat_is_answered_and_told_to_stop(demo: De
         ("cancelled", "reminder"),
         ("delivered", "reminder"),
     ]
-    assert "turned off by person" in sends[0]["reason"]
+    assert "said stop" in sends[0]["reason"]
     assert texts[-1] == "Stop!"
     assert texts[2:5] == [first, "yes, do it", "Done: look at the oven."]
     assert len(texts) == 8

@@ -50,7 +50,7 @@ async def places_of(
         context = str(await line.context.read(refs["Ada"], "reminder", budget=20_000))
     assert [one.text for one in said["Ada"]] == [HELLO, ASKS, YES, DONE, STOP]
     assert [one.state.value for one in sends] == ["cancelled", "delivered"]
-    assert "turned off by person" in sends[0].reason
+    assert "said stop" in sends[0].reason
     hello, asks, yes, done, stop = said["Ada"]
     passed = [
         round((b.recorded_at - a.recorded_at).total_seconds() / 3600)

@@ -217,6 +217,6 @@ async def test_nothing_is_planned_for_who_said_stop(line: Threadline, telegram: 
 
     with pytest.raises(ConsentRequired, match="turned off"):
         await line.initiative.send("agent", f"telegram:{ada}", "tomorrow", at=tomorrow)
+    daily = Repeat(at="08:30", zone="UTC")
     with pytest.raises(ConsentRequired, match="turned off"):
-        daily = Repeat(at="08:30", zone="UTC")
         await line.initiative.send("agent", f"telegram:{ada}", "every day", repeat=daily)

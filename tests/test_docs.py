@@ -171,11 +171,14 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
             if words[1] in GOES_ON:
                 stack.enter_context(going_on(words, tmp_path, environment))
                 continue
+            words, file = (words[:-2], words[-1]) if ">" in words else (words, None)
             done = subprocess.run(
                 words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
             )
 
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            if file is not None:
+                (tmp_path / file).write_text(done.stdout)
 
 
 @contextmanager
@@ -194,9 +197,11 @@ def going_on(words: list[str], folder: Path, environment: dict[str, str]) -> Ite
         ) as process,
     ):
         assert process.stdout is not None
-        assert process.stdout.readline(), (folder / "errors").read_text()
-        yield
-        process.terminate()
+        try:
+            assert process.stdout.readline(), (folder / "errors").read_text()
+            yield
+        finally:
+            process.terminate()
         assert process.wait(timeout=60) in STOPPED, (folder / "errors").read_text()
 
 

@@ -173,6 +173,7 @@ WITHOUT_CALLER = {
     "files.close",
     "files.refuse_large",
     "files.tidy",
+    "guests.door",
     "guests.enter",
     "guests.recognise",
     "guests.show",

@@ -220,7 +220,7 @@ async def test_a_group_that_became_a_supergroup_goes_on(
 
 
 @pytest.mark.acceptance("G5", "G12")
-@pytest.mark.case("B025")
+@pytest.mark.case("B025", "B099")
 @pytest.mark.parametrize("fault", ["drop", "late_status", "reset"])
 async def test_what_nobody_knows_is_never_said_twice_and_holds_nobody_up(
     tl: Threadline, telegram: Simulation, clock: StillClock, fault: str

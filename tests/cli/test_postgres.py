@@ -60,4 +60,4 @@ def test_a_database_without_a_key_file_is_refused_with_what_to_set(node: Shell) 
     done = node("init", "--json")
 
     assert (done.code, done.error["code"]) == (2, "config_error")
-    assert "THREADLINE_KEY_FILE" in done.error["advice"]
+    assert "KEY_FILE" in done.error["message"].upper()

@@ -223,7 +223,7 @@ def test_the_command_makes_links_beside_a_running_server(served: Served) -> None
         path = url.removeprefix("https://chat.example")
         with httpx.Client(base_url=served.url) as guest:
             assert guest.post(path, json={"name": "Ada"}).status_code == 200
-            number = made.stdout.split()[-1]
+            number = made.stderr.split()[-1]
             assert number in served.command("link", "web/office/lobby", "--list").stdout
             assert served.command("link", "--revoke", number).returncode == 0
             assert "revoked" in served.command("link", "web/office/lobby", "--list").stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from threadline.client import Record, Session
-from threadline.core.errors import ConsentRequired
+from threadline.core.errors import ConsentRequired, ServerUnreachable
 
 MINUTES = "minutes"
 ARCHIVE = "archive"
@@ -215,6 +215,8 @@ def spoken(delay: timedelta) -> str:
     return "no time"
 
 
+AGAIN_SECONDS = 0.5
+
 Answer = Callable[[Session, Record], Awaitable[None]]
 ANSWERS: dict[str, Answer] = {
     MINUTES: keep_minutes,
@@ -225,9 +227,15 @@ ANSWERS: dict[str, Answer] = {
 
 async def attend(name: str, url: str, token: str) -> None:
     """Be one of the agents, for as long as the token holds."""
-    async with Session(url, token) as session:
-        async for record in session.inbox():
-            await ANSWERS[name](session, record)
+    while True:
+        try:
+            async with Session(url, token) as session:
+                async for record in session.inbox():
+                    await ANSWERS[name](session, record)
+                return
+        except ServerUnreachable:
+            # It was killed as well, and is being started again.
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 if __name__ == "__main__":

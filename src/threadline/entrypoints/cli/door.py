@@ -62,6 +62,7 @@ ADVICE = {
     "delivery_conflict": "`threadline why ID` tells what happened to it.",
     "outcome_unknown": "Look whether it is there before you try again.",
     "tokens_unavailable": "Count in characters: --budget-unit characters",
+    "config_error": "`threadline config` shows the settings and where each comes from.",
     "consent_required": "`threadline consent on` decides that, for a person or a room.",
     "limit_reached": "`threadline limits` shows and changes them.",
     "no_address": "`threadline person show WHO` lists what is known and verified.",

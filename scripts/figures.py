@@ -14,29 +14,25 @@ BEGIN = "<!-- figures: begin -->"
 END = "<!-- figures: end -->"
 
 
-def crash(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of kills, cuts and full disks."""
-    lines = [
-        "| `make crash` | states | acknowledged | violations | seed |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+def runs(rows: list[dict[str, Any]], head: str) -> list[str]:
+    """A table of what was tried and held, under its own words."""
+    lines = [f"| {head} | violations | seed |", "| --- | ---: | ---: | ---: | ---: |"]
     for row in rows:
         states, told = f"{row['states']:,}", f"{row['acknowledged']:,}"
         lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
-    lines += ["", *(f"- {row['what']}: {'; '.join(row['notes'])}" for row in rows if row["notes"])]
-    return lines
+    return [*lines, ""]
+
+
+def crash(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of kills, cuts and full disks."""
+    notes = (f"- {row['what']}: {'; '.join(row['notes'])}" for row in rows if row["notes"])
+    return [*runs(rows, "`make crash` | states | acknowledged"), *notes]
 
 
 def day(rows: list[dict[str, Any]]) -> list[str]:
     """The table of the day of sends."""
-    lines = [
-        "| `make day` | sends asked for | taken | violations | seed |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in rows:
-        states, told = f"{row['states']:,}", f"{row['acknowledged']:,}"
-        lines.append(f"| {row['what']} | {states} | {told} | {row['violations']} | {row['seed']} |")
-    return [*lines, "", *(f"- {note}" for row in rows for note in row["notes"])]
+    notes = (f"- {note}" for row in rows for note in row["notes"])
+    return [*runs(rows, "`make day` | sends asked for | taken"), *notes]
 
 
 def bench(found: dict[str, Any]) -> list[str]:

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from datetime import datetime
 from typing import Any
 
 from tests.conftest import open_at
+from tests.outbox.node import die
 from threadline import Threadline
 from threadline.app import Reach
 from threadline.flows.sends import WriteSend
 from threadline.testing.clock import StillClock
-
-
-def die() -> None:
-    """As a power cut: nothing is tidied up."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Deadly:

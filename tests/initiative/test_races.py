@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable
+from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.conftest import OpenStore
@@ -17,12 +20,29 @@ from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
 
 PEOPLE = itertools.count(80_000)
-ROUNDS = 40
+ROUNDS = 5
+WAITING = """select count(*) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'"""
+
+
+async def together(url: str, table: str, *work: Awaitable[Any]) -> list[Any]:
+    """Let all of it come as far as these rows before any of it goes on; what came of each."""
+    holder = await asyncpg.connect(url)
+    try:
+        async with holder.transaction():
+            await holder.execute(f"select from {table} for update")
+            begun = [asyncio.ensure_future(one) for one in work]
+            while await holder.fetchval(WAITING) < len(begun):
+                # Whoever ends before it came so far waits for nobody.
+                assert not any(one.done() for one in begun)
+        return await asyncio.gather(*begun, return_exceptions=True)
+    finally:
+        await holder.close()
 
 
 @pytest.mark.acceptance("H7")
 async def test_two_nodes_that_count_at_the_same_moment_count_each_other(
-    open_store: OpenStore, telegram: Simulation
+    open_store: OpenStore, postgres_url: str, telegram: Simulation
 ) -> None:
     """One is left of a session's limit and two nodes ask for it, to different people."""
     nodes = [Threadline(one, allow_private=True) for one in await open_store(2)]
@@ -36,20 +56,18 @@ async def test_two_nodes_that_count_at_the_same_moment_count_each_other(
     for number in range(ROUNDS):
         await line.consents.set_limits({"session_per_hour": number + 1})
         pair = people[:2] if number % 2 else people[2:]
-        answers = await asyncio.gather(
-            *(
-                node.initiative.send("agent", f"telegram:{person}", f"{number}")
-                for node, person in zip(nodes, pair, strict=True)
-            ),
-            return_exceptions=True,
+        sends = (
+            node.initiative.send("agent", f"telegram:{person}", f"{number}")
+            for node, person in zip(nodes, pair, strict=True)
         )
+        answers = await together(postgres_url, "chains", *sends)
         assert {type(one) for one in answers} == {SendStatus, LimitReached}, number
     for one in nodes:
         await one.outbox.close()
 
 
 async def test_two_nodes_that_look_at_the_same_moment_begin_a_day_once(
-    open_store: OpenStore, telegram: Simulation, clock: StillClock
+    open_store: OpenStore, postgres_url: str, telegram: Simulation, clock: StillClock
 ) -> None:
     """Each of them finds the daily send due; one of them begins it."""
     nodes = [Threadline(one, allow_private=True) for one in await open_store(2)]
@@ -63,7 +81,7 @@ async def test_two_nodes_that_look_at_the_same_moment_begin_a_day_once(
     await line.initiative.send("agent", f"telegram:{ada}", "daily", repeat=daily)
     for day in range(1, ROUNDS + 1):
         clock.move(days=1)
-        await asyncio.gather(*(one.initiative.round() for one in nodes))
+        await together(postgres_url, "sends", *(one.initiative.round() for one in nodes))
         await line.outbox.round()
         assert len(said(telegram, ada)) == day
     for one in nodes:

@@ -37,12 +37,12 @@ from threadline.core.ports import (
     Changes,
     Key,
     Loaded,
-    Missing,
     Needs,
     Page,
     Store,
     Story,
     fetch,
+    paged,
     together,
 )
 from threadline.core.replying import replied, reply_row
@@ -209,7 +209,7 @@ def _waiting(loaded: Loaded, view: _Slice, numbers: Iterable[int], now: datetime
             Page(DELIVERED_OF, (view.conversation.id, number, before, SAID_PAGE))
             for number, before in places.items()
         ]
-        pages = dict(zip(places, _pages(loaded, asked), strict=True))
+        pages = dict(zip(places, paged(loaded, asked), strict=True))
         said = [one for page in pages.values() for one in page]
         records += _unanswered(loaded, view, said, since)
         places = {
@@ -221,20 +221,6 @@ def _waiting(loaded: Loaded, view: _Slice, numbers: Iterable[int], now: datetime
             break
     records.sort(key=lambda one: one.sequence, reverse=True)
     return folded(loaded, view.conversation, records[:PINS])
-
-
-def _pages(loaded: Loaded, asked: list[Page[Delivery]]) -> list[list[Delivery]]:
-    """Several pages in one round. Raises `Missing`."""
-    found: list[list[Delivery]] = []
-    missing: list[Page[Delivery]] = []
-    for page in asked:
-        try:
-            found.append(loaded.page(page))
-        except Missing:
-            missing.append(page)
-    if missing:
-        raise Missing(Needs(pages=missing))
-    return found
 
 
 def _unanswered(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -12,10 +13,13 @@ import pytest
 
 from tests.conftest import OpenStore
 from tests.initiative.conftest import met, said
-from threadline import Threadline
+from threadline import ConversationRef, Threadline
 from threadline.core.errors import LimitReached
-from threadline.core.sends import Repeat
+from threadline.core.model import CONTROLLER
+from threadline.core.ports import CHAIN
+from threadline.core.sends import Channel, Repeat, Send
 from threadline.flows.send_status import SendStatus
+from threadline.flows.sends import WriteSend
 from threadline.testing.clock import StillClock
 from threadline.testing.simulation import Simulation
 
@@ -64,6 +68,18 @@ async def test_two_nodes_that_count_at_the_same_moment_count_each_other(
         assert {type(one) for one in answers} == {SendStatus, LimitReached}, number
     for one in nodes:
         await one.outbox.close()
+
+
+@pytest.mark.acceptance("H7")
+def test_who_counts_holds_the_chain_before_anything_is_read() -> None:
+    """What one node counted stands in the chain before another one reads a count."""
+    ref = ConversationRef("telegram", "7001", "1")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    send = Send(id=0, scope_id="s", session=1, to="", via="", text="", created_at=at)
+    channel = Channel(provider="telegram", account_id="7001")
+    asked = WriteSend(send=send, channel=channel, left=(), ref=ref, caller=CONTROLLER).needs()
+
+    assert (CHAIN, "s") in asked.hold
 
 
 async def test_two_nodes_that_look_at_the_same_moment_begin_a_day_once(

@@ -151,15 +151,8 @@ def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datet
     free = about.claim is None and about.group is None and binding.current(about, now) is None
     if again.right == delivery.CLAIM and free:
         make(draft, conversation, again.session, again.id, None)
-    for name in send.reserved:
-        quota = draft.get(QUOTA, (send.scope_id, name)) or allowance.Quota()
-        if all(mark != send.id for _, mark in quota.taken):
-            once_more = allowance.reserve(quota, send.id, now, EPOCH)
-            draft.put(QUOTA, (send.scope_id, name), once_more)
-    if not _said_elsewhere(send, again):
-        tried = tuple(_outcome(one, again, now) for one in send.tried)
-        state = SendState.OPEN
-        draft.put(SEND, send.id, replace(send, state=state, tried=tried, step=send.step + 1))
+    # First, so that the chain is read before what is counted: another node that counts at the same
+    # moment then writes the same number of the chain, and one of the two begins anew.
     audit(
         draft,
         send.scope_id,
@@ -169,6 +162,15 @@ def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datet
         subject=public(send.id),
         delivery=f"{public(again.conversation)}.{public(again.id)}",
     )
+    for name in send.reserved:
+        quota = draft.get(QUOTA, (send.scope_id, name)) or allowance.Quota()
+        if all(mark != send.id for _, mark in quota.taken):
+            once_more = allowance.reserve(quota, send.id, now, EPOCH)
+            draft.put(QUOTA, (send.scope_id, name), once_more)
+    if not _said_elsewhere(send, again):
+        tried = tuple(_outcome(one, again, now) for one in send.tried)
+        state = SendState.OPEN
+        draft.put(SEND, send.id, replace(send, state=state, tried=tried, step=send.step + 1))
 
 
 def _next_claim(draft: Draft, claim: Claim, ended: Delivery) -> Claim | None:

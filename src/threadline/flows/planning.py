@@ -16,7 +16,7 @@ from threadline.core.errors import InvalidInput, NoAddress
 from threadline.core.ids import number_of, public
 from threadline.core.joining import heir_of
 from threadline.core.meeting import contact_of
-from threadline.core.model import Caller, ConversationRef, Kind, Session
+from threadline.core.model import Caller, ConversationRef, Session
 from threadline.core.people import ALIAS, EMAIL, Contact, Granted, Person
 from threadline.core.places import refuse_nested
 from threadline.core.ports import (
@@ -247,15 +247,3 @@ def find_person(draft: Draft, scope: str, to: Recipient) -> Person | None:
 def folded(provider: str, address: str) -> str:
     """An e-mail address or alias as it is compared."""
     return address.strip().casefold() if provider in (EMAIL, ALIAS) else address.strip()
-
-
-def direct_kind(ref: ConversationRef) -> ConversationRef:
-    """The address of a direct conversation."""
-    return ConversationRef(
-        ref.provider,
-        ref.account_id,
-        ref.conversation_id,
-        ref.parent_conversation_id,
-        ref.scope_id,
-        ref.kind or Kind.DM,
-    )

@@ -22,6 +22,7 @@ import pytest
 
 import threadline
 from tests.http.conftest import Served
+from tests.warm import PROGRAM, Popen, run
 from threadline import Threadline, ThreadlineError
 from threadline.config import PREFIX, Settings
 
@@ -160,21 +161,18 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
     for name, real in FILES.items():
         shutil.copy(EXPORTS / real, tmp_path / name)
     write_files(page, tmp_path)
-    program = str(Path(sys.executable).with_name("threadline"))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     environment |= {"THREADLINE_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
-    environment |= {"THREADLINE_PORT": "0", "PATH": f"{Path(program).parent}:{os.environ['PATH']}"}
+    environment |= {"THREADLINE_PORT": "0", "PATH": f"{Path(PROGRAM).parent}:{os.environ['PATH']}"}
 
     with ExitStack() as stack:
         for command in commands(page):
-            words = [program, *shlex.split(command, comments=True)[1:]]
+            words = [PROGRAM, *shlex.split(command, comments=True)[1:]]
             if words[1] in GOES_ON:
                 stack.enter_context(going_on(words, tmp_path, environment))
                 continue
             words, file = (words[:-2], words[-1]) if ">" in words else (words, None)
-            done = subprocess.run(
-                words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-            )
+            done = run(words, cwd=tmp_path, env=environment, text=True)
 
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             if file is not None:
@@ -186,7 +184,7 @@ def going_on(words: list[str], folder: Path, environment: dict[str, str]) -> Ite
     """A command that is started, says that it is ready, and is stopped in the end."""
     with (
         (folder / "errors").open("a") as errors,
-        subprocess.Popen(
+        Popen(
             words,
             cwd=folder,
             env=environment,

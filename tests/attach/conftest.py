@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.http.conftest import PROGRAM, SECONDS, Served, Site, message, served, site
+from tests.http.conftest import SECONDS, Served, Site, message, served, site
+from tests.warm import PROGRAM, Popen
 
 __all__ = ["Site", "served", "site"]
 
@@ -228,7 +229,7 @@ class Office:
         """Start an attach and wait until it serves."""
         log = self.folder / f"attach-{len(self.started)}.log"
         with log.open("w") as opened:
-            process = subprocess.Popen(
+            process = Popen(
                 [PROGRAM, "attach", "--session", session, "--json", *options, "--", *command],
                 cwd=self.folder,
                 env=self.served.environment | (env or {}),

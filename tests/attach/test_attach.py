@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import select
-import subprocess
 
 import pytest
 
 from tests.attach.conftest import Office
-from tests.http.conftest import PROGRAM
+from tests.warm import PROGRAM, run
 
 pytestmark = pytest.mark.acceptance("L4")
 
@@ -334,13 +333,11 @@ def test_what_cannot_work_is_said_at_once(
     (shared_office.folder / "t").write_text("tl_s_unknown")
     (shared_office.folder / "two").write_text("tl_s_unknown\nIt is shown only now.\n")
 
-    done = subprocess.run(
+    done = run(
         [PROGRAM, "attach", "--json", *options, "--", "true"],
         cwd=shared_office.folder,
         env=shared_office.served.environment,
-        capture_output=True,
         text=True,
-        timeout=60,
     )
 
     assert done.returncode in (1, 2, 3, 4), done

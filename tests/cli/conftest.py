@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.warm import PROGRAM, Popen, run
 from threadline import Actor, ConversationRef, InboundMessage, Threadline
 
 T = TypeVar("T")
 
-PROGRAM = str(Path(sys.executable).with_name("threadline"))
 EXPORTS = Path(__file__).parent.parent / "data" / "exports"
 LOBBY = "web/office/lobby"
 
@@ -77,13 +76,11 @@ class Shell:
         before: Callable[[], None] | None = None,
     ) -> Done:
         """Run one command to its end. `before` runs in its process first."""
-        done = subprocess.run(
+        done = run(
             [PROGRAM, *map(str, words)],
-            input=said.encode() if isinstance(said, str) else said,
+            said=said.encode() if isinstance(said, str) else said,
             cwd=self.folder,
             env=self.environment,
-            capture_output=True,
-            timeout=120,
             preexec_fn=before,
         )
         answer = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -162,7 +159,7 @@ class Shell:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start one command and let it run."""
-        return subprocess.Popen(
+        return Popen(
             [PROGRAM, *words],
             cwd=self.folder,
             env=self.environment,

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +17,11 @@ import httpx
 import pytest
 from litestar import Litestar
 
+from tests.warm import PROGRAM, Popen, run
 from threadline import Threadline
 from threadline.core.model import Controller
 from threadline.entrypoints.http.server import Server, ServerSettings, listening, make_app
 
-PROGRAM = str(Path(sys.executable).with_name("threadline"))
 LOBBY = {"provider": "web", "account_id": "office", "conversation_id": "lobby", "kind": "room"}
 SECONDS = 60.0
 
@@ -220,7 +219,7 @@ class Served:
     def start(self) -> None:
         """Start it, on the port it had before, and wait until it says that it listens."""
         with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
+            self.process = Popen(
                 [PROGRAM, "serve", "--port", str(self.port), "--json"],
                 cwd=self.folder,
                 env=self.environment,
@@ -256,15 +255,7 @@ class Served:
 
     def command(self, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
         """Run one command beside it."""
-        return subprocess.run(
-            [PROGRAM, *words],
-            input=said,
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return run([PROGRAM, *words], said=said, cwd=self.folder, env=self.environment, text=True)
 
     def client(self, token: str | None = None) -> httpx.Client:
         """A client with the administrator's token, or another."""

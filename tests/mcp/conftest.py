@@ -14,9 +14,10 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
-from tests.http.conftest import LOBBY, PROGRAM, Served, Site, message
+from tests.http.conftest import LOBBY, Served, Site, message
 from tests.http.conftest import served as served
 from tests.http.conftest import site as site
+from tests.warm import PROGRAM
 from threadline.entrypoints.mcp.speech import ERROR
 
 FULL = ("read", "publish", "send")

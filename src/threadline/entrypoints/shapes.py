@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from threadline.core.model import TranscriptRecord
+    from threadline.core.model import ConversationRef, TranscriptRecord
     from threadline.core.recording import Taken
     from threadline.flows.context import Told
     from threadline.flows.replay import Handed
@@ -24,9 +24,7 @@ def plain(value: Any) -> Any:
 
     match value:
         case ConversationRef():
-            found = msgspec.to_builtins(value)
-            del found["text"]
-            return found
+            return ref_of(value)
         case timedelta():
             return value.total_seconds()
         case Mapping():
@@ -42,6 +40,15 @@ def plain(value: Any) -> Any:
             return msgspec.to_builtins(value)
 
 
+def ref_of(ref: ConversationRef) -> dict[str, Any]:
+    """The fields of a conversation's ref."""
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(ref)
+    del found["text"]
+    return found
+
+
 def span_of(seconds: float | None) -> timedelta | None:
     """Seconds as a span, whatever number they are; no number at all is none of them."""
     return None if seconds is None else timedelta(seconds=min(max(0.0, seconds), LONGEST))
@@ -49,9 +56,13 @@ def span_of(seconds: float | None) -> timedelta | None:
 
 def record_of(record: TranscriptRecord | None) -> Any:
     """A record without what only the store uses."""
+    import msgspec
+
     if record is None:
         return None
-    found = plain(record)
+    # Every reader gets every record by this, so not by `plain`: thirty times as dear, and a record
+    # holds neither a conversation's ref nor a span.
+    found = msgspec.to_builtins(record)
     del found["source"], found["target"]
     return found
 
@@ -74,7 +85,7 @@ def handed_of(handed: Handed) -> dict[str, Any]:
     return {
         **record_of(handed.record),
         "conversation": handed.conversation,
-        "ref": plain(handed.ref),
+        "ref": ref_of(handed.ref),
         "speaker": handed.speaker,
         "wake": handed.wake,
     }

@@ -15,6 +15,7 @@ import uvicorn
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.handlers.base import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -196,11 +197,20 @@ async def living(app: Litestar) -> AsyncIterator[None]:
         await asyncio.gather(*app.state.tasks, return_exceptions=True)
 
 
+async def guard(connection: auth.Connection, handler: BaseRouteHandler) -> None:
+    """Who may come, then what may be asked. One guard: the framework copies the route for each.
+
+    Raises `Unauthenticated`, `Unauthorized`, `InvalidInput`, `UnsupportedMediaType`.
+    """
+    await auth.guard(connection, handler)
+    await asked.guard(connection, handler)
+
+
 def routed() -> Litestar:
     """Every route, on no store yet. This is nearly all the work of making an application."""
     return Litestar(
         [document.openapi, *(route for module in MODULES for route in module.ROUTES)],
-        guards=[auth.guard, asked.guard],
+        guards=[guard],
         dependencies={
             "line": Provide(auth.provide_line),
             "caller": Provide(auth.provide_caller),

@@ -64,6 +64,8 @@ def record_of(record: TranscriptRecord | None) -> Any:
     # holds neither a conversation's ref nor a span.
     found = msgspec.to_builtins(record)
     del found["source"], found["target"]
+    for name in ("attachments", "wakes"):
+        found[name] = list(found[name])
     return found
 
 

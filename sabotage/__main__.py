@@ -27,6 +27,7 @@ COPIED = ("src", "tests", "crash", "bench", "sabotage", "scripts", "pyproject.to
 WORKERS = 2
 TIMEOUT = 300
 TOGETHER = 3_600
+AT_ONCE = ("-n", str(WORKERS), "--dist", "worksteal")
 TESTS_FAILED = 1
 
 
@@ -79,11 +80,11 @@ def copied(folder: Path) -> Path:
 
 
 def tried(
-    folder: Path, tests: tuple[str, ...], *, timeout: float = TIMEOUT
+    folder: Path, tests: tuple[str, ...], *, timeout: float = TIMEOUT, options: tuple[str, ...] = ()
 ) -> tuple[int, list[str]]:
     """Run tests in a copy, for at most so many seconds; pytest's exit code and last words."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    command += ["-p", "no:randomly", "-k", "not postgres", *tests]
+    command += ["-p", "no:randomly", "-k", "not postgres", *options, *tests]
     env = {**os.environ, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, timeout=timeout, check=False, text=True
@@ -114,7 +115,7 @@ def unbroken(entries: list[Sabotage]) -> tuple[int, list[str]]:
     """Run every named test on an unbroken copy; as `tried`."""
     tests = tuple(dict.fromkeys(test for entry in entries for test in entry.tests))
     with tempfile.TemporaryDirectory(prefix="threadline-sabotage-") as name:
-        return tried(copied(Path(name)), tests, timeout=TOGETHER)
+        return tried(copied(Path(name)), tests, timeout=TOGETHER, options=AT_ONCE)
 
 
 def main(arguments: list[str] | None = None) -> int:

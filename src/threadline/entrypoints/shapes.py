@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1e9
+SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def plain(value: Any) -> Any:
@@ -22,6 +23,9 @@ def plain(value: Any) -> Any:
 
     from threadline.core.model import ConversationRef
 
+    # Most of what there is; asking what else it could be takes ten times as long.
+    if type(value) in SCALARS:
+        return value
     match value:
         case ConversationRef():
             return ref_of(value)

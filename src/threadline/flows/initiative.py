@@ -251,6 +251,7 @@ class Initiative:
             await self._store.run(
                 WriteEnd(
                     send=number,
+                    scope=row.scope_id,
                     step=row.step,
                     state=SendState.CANCELLED,
                     reason="taken back.",
@@ -351,7 +352,14 @@ class Initiative:
         self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]
     ) -> None:
         await self._store.run(
-            WriteEnd(send=send.id, step=send.step, state=state, reason=reason, tried=tried)
+            WriteEnd(
+                send=send.id,
+                scope=send.scope_id,
+                step=send.step,
+                state=state,
+                reason=reason,
+                tried=tried,
+            )
         )
 
 

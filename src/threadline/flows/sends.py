@@ -236,11 +236,16 @@ class WriteEnd(Story[None]):
     """A send that nothing could carry, or that somebody took back."""
 
     send: int
+    scope: str
     step: int
     state: SendState
     reason: str
     tried: tuple[Tried, ...]
     by: str = BY_SYSTEM
+
+    def needs(self) -> Needs:
+        """The chain and the row, so that no other step is overwritten."""
+        return Needs(hold=((CHAIN, self.scope), (SEND, self.send)))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""
@@ -353,6 +358,10 @@ class Postpone(Story[None]):
 
     send: int
     step: int
+
+    def needs(self) -> Needs:
+        """The row, so that no other step is overwritten."""
+        return Needs(hold=((SEND, self.send),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""

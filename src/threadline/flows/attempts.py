@@ -40,7 +40,7 @@ from threadline.flows.send_status import SendStatus, told
 from threadline.flows.sends import Keyed, ReadAccount, ReadNow, WriteSend
 from threadline.flows.uploads import Uploads, record_file, reference
 
-STEPS = 8
+STEPS = 12
 OPEN_SECONDS = 20.0
 # What a person, the settings or a platform's ways decided: another channel may be open.
 PASSED_ON = (

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from mautrix.types import RoomCreatePreset, RoomID
 
 from tests.matrix.conftest import Bot, People, account_of
 from threadline.adapters.matrix import Matrix
@@ -244,14 +245,18 @@ def test_a_homeserver_older_than_authenticated_media_is_asked_in_the_old_way() -
 
 
 @pytest.mark.acceptance("H6")
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
 async def test_a_room_that_somebody_else_gave_our_alias_is_not_taken_for_ours(
-    people: People, bot: Bot
+    people: People, bot: Bot, leaves: bool
 ) -> None:
     """The alias can be reckoned from both names: whoever takes it first, and asks us in, would read
-    what is meant for one person."""
+    what is meant for one person; also who leaves, and comes back later as anybody may."""
     ada, eve = await people("ada"), await people("eve")
-    trap = await eve.room(bot.user, alias_localpart=alias_of(bot.user, ada.user))
+    alias = alias_of(bot.user, ada.user)
+    trap = await eve.room(bot.user, alias_localpart=alias, preset=RoomCreatePreset.PUBLIC)
     await bot.hears(await eve.says(trap, "Come in"))
+    if leaves:
+        await eve.client.leave_room(RoomID(trap))
 
     found, _ = await opened(bot, ada.user)
     again, _ = await opened(bot, ada.user)
@@ -275,7 +280,7 @@ async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(
     await ada.invites(room, eve.user)
     if comes:
         await eve.enters(room)
-    await ada.client.leave_room(room)
+    await ada.client.leave_room(RoomID(room))
     if not listed:
         api = Api(bot.account.settings["api"], bot.token)
         await bot.call(api.call("PUT", "user", bot.user, "account_data", "m.direct", body={}))

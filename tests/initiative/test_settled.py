@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -90,6 +91,25 @@ async def test_what_was_begun_is_not_given_up_for_a_channel_that_would_not_be_tr
     assert done.state is SendState.DELIVERED
     assert "".join(said(both.telegram, both.user)).count("word") == 900
     assert both.seen() == []
+
+
+@pytest.mark.parametrize("via", ["discord", "auto"])
+async def test_an_outage_when_it_is_due_drops_nothing_that_may_still_live(
+    both: Both, clock: StillClock, via: str
+) -> None:
+    """No channel can be opened at the moment; half an hour later it leaves, once."""
+    if via == "auto":
+        await both.line.adapters.remove("telegram", "7001")
+    at = clock() + timedelta(hours=1)
+    sent = await both.line.initiative.send("agent", both.to, "once", via=via, at=at)
+    both.discord.fault("status", status=503, on="POST direct", times=2)
+    clock.move(hours=1)
+    assert (await both.ended(sent)).state is SendState.SCHEDULED
+    clock.move(minutes=10)
+    assert (await both.ended(sent)).state is SendState.SCHEDULED
+    clock.move(minutes=10)
+    assert (await both.ended(sent)).state is SendState.DELIVERED
+    assert both.seen() == ["once"]
 
 
 @pytest.mark.acceptance("H7")

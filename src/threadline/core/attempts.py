@@ -122,7 +122,8 @@ def begin(
             return _rest(draft, conversation.id, head, head.due_at, now)
         if adapter is None:
             if head.reason != NO_ADAPTER:
-                head = replace(pacing.stepped(head, head.state, now, NO_ADAPTER), reason=NO_ADAPTER)
+                head = pacing.stepped(head, head.state, now, NO_ADAPTER)
+                head = replace(head, reason=NO_ADAPTER, failure=None)
                 save(draft, head, now)
             return _rest(draft, conversation.id, head, now + pace.no_adapter, now)
         call = _rendered(adapter, lent(draft, message_of(draft, conversation, head), can, now))

@@ -329,6 +329,8 @@ class Initiative:
             return
         scheduled = send.state is SendState.SCHEDULED
         tried = send.tried
+        # An outage that is shorter than it may live drops nothing.
+        lives = now - (send.at or send.created_at) < self._pace.time_to_live
         try:
             channels = send.left
             if scheduled:
@@ -338,12 +340,12 @@ class Initiative:
             answer = await self._attempts.make(send, channels, caller, None, copies)
             if isinstance(answer, SendStatus):
                 return
-            error, tried = answer.error, answer.tried
+            error, tried, passes = answer.error, answer.tried, answer.passes
         except UNKNOWN:
             raise
         except ThreadlineError as failed:
-            error = failed
-        if isinstance(error, NoAdapter) and scheduled:
+            error, passes = failed, isinstance(failed, NoAdapter)
+        if passes and (scheduled or lives):
             await self._store.run(Postpone(send=send.id, step=send.step))
         else:
             await self._end(send, SendState.FAILED, str(error), tried)

@@ -112,6 +112,24 @@ async def test_an_outage_when_it_is_due_drops_nothing_that_may_still_live(
     assert both.seen() == ["once"]
 
 
+@pytest.mark.acceptance("H10")
+@pytest.mark.parametrize("taken_back", [False, True], ids=["it waits", "it is taken back"])
+async def test_the_next_channel_waits_for_its_platform_and_can_be_taken_back(
+    both: Both, clock: StillClock, taken_back: bool
+) -> None:
+    """The first certainly did not say it, and the second cannot be opened at the moment."""
+    both.telegram.do("block", user=both.user)
+    sent = await both.line.initiative.send("agent", both.to, "once")
+    both.discord.fault("status", status=503, on="POST direct")
+    assert (await both.ended(sent)).state is SendState.OPEN
+    if taken_back:
+        assert (await both.line.initiative.cancel(sent.id)).state is SendState.CANCELLED
+    clock.move(minutes=1)
+    done = await both.ended(sent)
+    assert done.state is (SendState.CANCELLED if taken_back else SendState.DELIVERED)
+    assert both.seen() == ([] if taken_back else ["once"])
+
+
 @pytest.mark.acceptance("H7")
 async def test_what_turns_out_to_be_said_counts_again(scene: Scene, clock: StillClock) -> None:
     """Given up, it is given back; who then sees it there says so, and it is counted."""

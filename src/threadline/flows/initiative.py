@@ -246,8 +246,9 @@ class Initiative:
             authority.may_say(caller, caller.session, "send")
         before = await self.show(send_id, caller=caller)
         number = number_of(send_id) or 0
-        if before.state is SendState.SCHEDULED:
-            row = await self._store.read(ReadSend(number=number))
+        row = await self._store.read(ReadSend(number=number))
+        if row.state in WAITING and row.due_at is not None:
+            # Its time, or its next channel, has not come yet.
             await self._store.run(
                 WriteEnd(
                     send=number,

@@ -117,7 +117,8 @@ export class Sends {
   }
 
   cancels(one) {
-    const waits = one.state === "scheduled" || (one.state === "open" && one.delivery?.state === "pending");
+    // Where the last delivery failed and the send is open, its next channel is still to come.
+    const waits = one.state === "scheduled" || (one.state === "open" && ["pending", "failed"].includes(one.delivery?.state));
     return waits && h("button.small.danger", { type: "button", onclick: () => this.cancel(one) }, "Take back");
   }
 

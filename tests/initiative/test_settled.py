@@ -102,7 +102,8 @@ async def test_an_outage_when_it_is_due_drops_nothing_that_may_still_live(
         await both.line.adapters.remove("telegram", "7001")
     at = clock() + timedelta(hours=1)
     sent = await both.line.initiative.send("agent", both.to, "once", via=via, at=at)
-    both.discord.fault("status", status=503, on="POST direct", times=2)
+    both.discord.fault("status", status=503, on="POST direct")
+    both.discord.fault("rate_limit", wait=60, on="POST direct")
     clock.move(hours=1)
     assert (await both.ended(sent)).state is SendState.SCHEDULED
     clock.move(minutes=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -15,7 +16,7 @@ from threadline.adapters.matrix_opening import alias_of
 from threadline.core.adapters import Account, Identity, Past
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, Event, InboundMessage, Kind
-from threadline.core.wire import ApiCall, ApiResponse, Refused
+from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 from threadline.testing.homeserver import Homeserver
 
 
@@ -186,7 +187,15 @@ async def test_the_room_a_person_opened_with_us_is_the_one_that_is_used(
 
 
 async def test_nobody_can_be_opened_who_is_no_person(bot: Bot) -> None:
-    for address in ("ada", "@ada", "!room:localhost", "@a b:hs", "@" + "a" * 300 + ":hs", ""):
+    for address in (
+        "ada",
+        "@ada",
+        "!room:localhost",
+        "@a b:hs",
+        "@" + "a" * 300 + ":hs",
+        "",
+        "@\ud800:hs",
+    ):
         step, _ = await opened(bot, address)
         assert isinstance(step, Refused)
     unknown, _ = await opened(bot, "@nobody:does-not-exist.example")
@@ -290,3 +299,28 @@ async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(
     assert isinstance(again, ConversationRef)
     assert again != first
     await ada.enters(again.conversation_id)
+
+
+@pytest.mark.acceptance("H2")
+async def test_openings_at_the_same_moment_lead_to_one_room_a_person_and_all_are_listed(
+    people: People, bot: Bot
+) -> None:
+    """Two for each of three, as two nodes make them. One of two may have to ask again: the room is
+    named before anybody is in it."""
+    them = [await people("ada") for _ in range(3)]
+    again = [*them, *them]
+
+    steps = [step for step, _ in await asyncio.gather(*(opened(bot, one.user) for one in again))]
+    assert {type(step) for step in steps} <= {ConversationRef, Doubt}
+    found = [(await opened(bot, one.user))[0] for one in them]
+
+    rooms = {(one.user, at.conversation_id) for one, at in zip(them, found, strict=True)}
+    assert rooms >= {
+        (one.user, at.conversation_id)
+        for one, at in zip(again, steps, strict=True)
+        if isinstance(at, ConversationRef)
+    }
+    api = Api(bot.account.settings["api"], bot.token)
+    call = api.call("GET", "user", bot.user, "account_data", "m.direct")
+    listed = json.loads((await bot.call(call)).body)
+    assert {(one, listed[one][0]) for one in listed} == rooms

@@ -28,7 +28,9 @@ LIST, MEMBERS, CREATE, ALIAS, STATE, INVITE, KEEP = (
     f"opening.{step}" for step in ("list", "members", "create", "alias", "state", "invite", "keep")
 )
 THERE = ("join", "invite")
-_PERSON = re.compile(r"@[^\s:\x00]+:[^\s\x00]+")
+_PERSON = re.compile("@[^\\s:\x00\ud800-\udfff]+:[^\\s\x00\ud800-\udfff]+")
+# Others list rooms at the same moment, and a homeserver keeps the last list alone.
+KEPT_TRIES = 3
 
 
 def server_of(user: str) -> str:
@@ -52,9 +54,10 @@ def is_person(address: str) -> bool:
     return len(address) <= 255 and _PERSON.fullmatch(address) is not None
 
 
-def list_direct(api: Api, me: str, made: str = "") -> ApiCall:
-    """Which rooms the account knows as direct; `made` is one that has to be put there."""
-    query = {"made": made} if made else None
+def list_direct(api: Api, me: str, made: str = "", tries: int = 0) -> ApiCall:
+    """Which rooms the account knows as direct; `made` is one that has to be put there, which was
+    tried so often."""
+    query: dict[str, str | int] | None = {"made": made, "tries": tries} if made else None
     return api.call("GET", "user", me, "account_data", "m.direct", query=query, route=LIST)
 
 
@@ -68,13 +71,18 @@ def read_direct(
     match call.route:
         case "opening.list" if ok or answer.status == 404:
             made = _asked(call, "made")
+            tries = int(_asked(call, "tries") or 0)
+            if made and (tries >= KEPT_TRIES or made in _listed(said, address)):
+                return places.room(made, Kind.DM)
             if made:
-                return _keep(api, me, address, made, said if ok else {})
+                return _keep(api, me, address, made, said if ok else {}, tries + 1)
             listed = _listed(said, address) if ok else []
             return _members(api, listed[0]) if listed else _create(api, me, address)
+        case "opening.keep" if ok:
+            return list_direct(api, me, _asked(call, "made"), int(_asked(call, "tries")))
         case "opening.keep":
             # The room is there and ours, even where the list could not be kept.
-            return places.room(_listed(json_object(call.body), address)[0], Kind.DM)
+            return places.room(_asked(call, "made"), Kind.DM)
         case "opening.members" if ok or answer.status in (403, 404):
             room, chunk = _room(call), said.get("chunk")
             there = _there(chunk if ok and isinstance(chunk, list) else [])
@@ -88,6 +96,9 @@ def read_direct(
             room, state = _room(call), decoded(answer.body)
             events = state if ok and isinstance(state, list) else []
             there = _there(events)
+            if me not in there and _asked(call, "new"):
+                # Whoever makes it at this moment has named it and is not in it yet.
+                return Doubt(reason="the room with this person is being made.")
             if me not in there:
                 reason = "the direct room with this person is there, and not ours any more."
                 return Refused(failure=Failure.NOT_FOUND, reason=reason)
@@ -103,10 +114,15 @@ def read_direct(
                 return Doubt(reason="the answer names no room.")
             if call.route == CREATE:
                 return list_direct(api, me, made_room)
-            return api.call("GET", "rooms", made_room, "state", route=STATE)
+            query = {"new": 1} if _asked(call, "new") else None
+            return api.call("GET", "rooms", made_room, "state", query=query, route=STATE)
         case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
-            alias = f"#{json_object(call.body)['room_alias_name']}:{server_of(me)}"
-            return api.call("GET", "directory", "room", alias, route=ALIAS)
+            return _by_alias(api, me, call, new=False)
+        case "opening.create" if isinstance(refusal(answer), Doubt):
+            # Of two who make it at once, one is told in no other way that it is there.
+            return _by_alias(api, me, call, new=True)
+        case "opening.alias" if answer.status == 404:
+            return Doubt(reason="the room with this person is not there yet.")
         case "opening.invite" if ok:
             return list_direct(api, me, _room(call))
     return refusal(answer)
@@ -155,10 +171,27 @@ def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
     return api.call("POST", "createRoom", body=wanted, route=CREATE)
 
 
-def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:
+def _by_alias(api: Api, me: str, create: ApiCall, *, new: bool) -> ApiCall:
+    """Ask which room has the alias; `new` is one that may be made at this moment."""
+    alias = f"#{json_object(create.body)['room_alias_name']}:{server_of(me)}"
+    query = {"new": 1} if new else None
+    return api.call("GET", "directory", "room", alias, query=query, route=ALIAS)
+
+
+def _keep(
+    api: Api, me: str, address: str, room: str, content: Mapping[str, Any], tries: int
+) -> ApiCall:
     rooms = [room, *(one for one in _listed(content, address) if one != room)]
-    kept = {**content, address: rooms}
-    return api.call("PUT", "user", me, "account_data", "m.direct", body=kept, route=KEEP)
+    return api.call(
+        "PUT",
+        "user",
+        me,
+        "account_data",
+        "m.direct",
+        body={**content, address: rooms},
+        query={"made": room, "tries": tries},
+        route=KEEP,
+    )
 
 
 def _room(call: ApiCall) -> str:

@@ -174,8 +174,8 @@ def credential_of(connection: Connection, *, guests: bool = False) -> Credential
     if secret is not None:
         return Credential(secret)
     kind, name = (GUEST_COOKIE, guest_cookie(connection)) if guests else (PAGE_COOKIE, PAGE_COOKIE)
-    value = None if name == NOBODY else connection.cookies.get(name)
-    return Credential(value, kind) if value else None
+    value = connection.cookies.get(name)
+    return Credential(value, kind) if value and name != NOBODY else None
 
 
 def which_guest(link: str) -> str:

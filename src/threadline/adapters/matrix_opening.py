@@ -29,8 +29,6 @@ LIST, MEMBERS, CREATE, ALIAS, STATE, INVITE, KEEP = (
 )
 THERE = ("join", "invite")
 _PERSON = re.compile("@[^\\s:\x00\ud800-\udfff]+:[^\\s\x00\ud800-\udfff]+")
-# Others list rooms at the same moment, and a homeserver keeps the last list alone.
-KEPT_TRIES = 3
 
 
 def server_of(user: str) -> str:
@@ -54,10 +52,9 @@ def is_person(address: str) -> bool:
     return len(address) <= 255 and _PERSON.fullmatch(address) is not None
 
 
-def list_direct(api: Api, me: str, made: str = "", tries: int = 0) -> ApiCall:
-    """Which rooms the account knows as direct; `made` is one that has to be put there, which was
-    tried so often."""
-    query: dict[str, str | int] | None = {"made": made, "tries": tries} if made else None
+def list_direct(api: Api, me: str, made: str = "") -> ApiCall:
+    """Which rooms the account knows as direct; `made` is one that has to be put there."""
+    query = {"made": made} if made else None
     return api.call("GET", "user", me, "account_data", "m.direct", query=query, route=LIST)
 
 
@@ -71,15 +68,10 @@ def read_direct(
     match call.route:
         case "opening.list" if ok or answer.status == 404:
             made = _asked(call, "made")
-            tries = int(_asked(call, "tries") or 0)
-            if made and (tries >= KEPT_TRIES or made in _listed(said, address)):
-                return places.room(made, Kind.DM)
             if made:
-                return _keep(api, me, address, made, said if ok else {}, tries + 1)
+                return _keep(api, me, address, made, said if ok else {})
             listed = _listed(said, address) if ok else []
             return _members(api, listed[0]) if listed else _create(api, me, address)
-        case "opening.keep" if ok:
-            return list_direct(api, me, _asked(call, "made"), int(_asked(call, "tries")))
         case "opening.keep":
             # The room is there and ours, even where the list could not be kept.
             return places.room(_asked(call, "made"), Kind.DM)
@@ -178,19 +170,11 @@ def _by_alias(api: Api, me: str, create: ApiCall, *, new: bool) -> ApiCall:
     return api.call("GET", "directory", "room", alias, query=query, route=ALIAS)
 
 
-def _keep(
-    api: Api, me: str, address: str, room: str, content: Mapping[str, Any], tries: int
-) -> ApiCall:
+def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:
     rooms = [room, *(one for one in _listed(content, address) if one != room)]
+    kept, query = {**content, address: rooms}, {"made": room}
     return api.call(
-        "PUT",
-        "user",
-        me,
-        "account_data",
-        "m.direct",
-        body={**content, address: rooms},
-        query={"made": room, "tries": tries},
-        route=KEEP,
+        "PUT", "user", me, "account_data", "m.direct", body=kept, query=query, route=KEEP
     )
 
 

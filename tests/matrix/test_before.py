@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from mautrix.types import RoomCreatePreset, RoomID
 
 from tests.matrix.conftest import Bot, People, account_of
 from threadline.adapters.matrix import Matrix
+from threadline.adapters.matrix_api import Api
+from threadline.adapters.matrix_opening import alias_of
 from threadline.core.adapters import Account, Identity, Past
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, Event, InboundMessage, Kind
-from threadline.core.wire import ApiCall, ApiResponse, Refused
+from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 from threadline.testing.homeserver import Homeserver
 
 
@@ -138,7 +142,7 @@ async def test_the_same_person_has_the_same_room(people: People, bot: Bot) -> No
 
     assert first == again == heard[said].conversation
     assert (first.kind, heard[said].conversation.kind) == (Kind.DM, Kind.DM)
-    assert calls == 3
+    assert calls == 2
 
 
 async def test_an_opening_whose_answer_got_lost_makes_no_second_room(
@@ -179,11 +183,19 @@ async def test_the_room_a_person_opened_with_us_is_the_one_that_is_used(
 
     found, calls = await opened(bot, ada.user)
 
-    assert (found.conversation_id, calls) == (room, 3)
+    assert (found.conversation_id, calls) == (room, 2)
 
 
 async def test_nobody_can_be_opened_who_is_no_person(bot: Bot) -> None:
-    for address in ("ada", "@ada", "!room:localhost", "@a b:hs", "@" + "a" * 300 + ":hs", ""):
+    for address in (
+        "ada",
+        "@ada",
+        "!room:localhost",
+        "@a b:hs",
+        "@" + "a" * 300 + ":hs",
+        "",
+        "@\ud800:hs",
+    ):
         step, _ = await opened(bot, address)
         assert isinstance(step, Refused)
     unknown, _ = await opened(bot, "@nobody:does-not-exist.example")
@@ -239,3 +251,72 @@ def test_a_homeserver_older_than_authenticated_media_is_asked_in_the_old_way() -
     assert isinstance(older, ApiCall)
     assert older.url.endswith("/_matrix/media/v3/download/hs.example/m1")
     assert isinstance(dialect.read_file(file, older, unknown), Refused)
+
+
+@pytest.mark.acceptance("H6")
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+async def test_a_room_that_somebody_else_gave_our_alias_is_not_taken_for_ours(
+    people: People, bot: Bot, leaves: bool
+) -> None:
+    """The alias can be reckoned from both names: whoever takes it first, and asks us in, would read
+    what is meant for one person; also who leaves, and comes back later as anybody may."""
+    ada, eve = await people("ada"), await people("eve")
+    alias = alias_of(bot.user, ada.user)
+    trap = await eve.room(bot.user, alias_localpart=alias, preset=RoomCreatePreset.PUBLIC)
+    await bot.hears(await eve.says(trap, "Come in"))
+    if leaves:
+        await eve.client.leave_room(RoomID(trap))
+
+    found, _ = await opened(bot, ada.user)
+    again, _ = await opened(bot, ada.user)
+
+    assert isinstance(found, ConversationRef)
+    assert (found.conversation_id == trap, again == found) == (False, True)
+    await ada.enters(found.conversation_id)
+
+
+@pytest.mark.acceptance("H6")
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "by its alias"])
+@pytest.mark.parametrize("comes", [True, False], ids=["there", "invited"])
+async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(
+    people: People, bot: Bot, listed: bool, comes: bool
+) -> None:
+    """Whether the account still lists it as direct, or finds it by its alias."""
+    ada, eve = await people("ada"), await people("eve")
+    first, _ = await opened(bot, ada.user)
+    room = first.conversation_id
+    await ada.enters(room)
+    await ada.invites(room, eve.user)
+    if comes:
+        await eve.enters(room)
+    await ada.client.leave_room(RoomID(room))
+    if not listed:
+        api = Api(bot.account.settings["api"], bot.token)
+        await bot.call(api.call("PUT", "user", bot.user, "account_data", "m.direct", body={}))
+
+    again, _ = await opened(bot, ada.user)
+
+    assert isinstance(again, ConversationRef)
+    assert again != first
+    await ada.enters(again.conversation_id)
+
+
+@pytest.mark.acceptance("H2")
+async def test_openings_at_the_same_moment_lead_to_one_room_a_person(
+    people: People, bot: Bot
+) -> None:
+    """Two for each of three, as two nodes make them. One of two may have to ask again: the room is
+    named before anybody is in it."""
+    them = [await people("ada") for _ in range(3)]
+    again = [*them, *them]
+
+    steps = [step for step, _ in await asyncio.gather(*(opened(bot, one.user) for one in again))]
+    assert {type(step) for step in steps} <= {ConversationRef, Doubt}
+    found = [(await opened(bot, one.user))[0] for one in them]
+
+    rooms = {(one.user, at.conversation_id) for one, at in zip(them, found, strict=True)}
+    assert rooms >= {
+        (one.user, at.conversation_id)
+        for one, at in zip(again, steps, strict=True)
+        if isinstance(at, ConversationRef)
+    }

@@ -2,6 +2,9 @@
 
 A homeserver makes rooms without a key, so an opening that is repeated after an answer got lost
 would make a second one. The alias is made from both names: it is taken by then, and names the room.
+Anybody can reckon it, though, and give it to a room of their own; and whoever is asked into a
+direct room reads what is said there. So a room is used only where one of the two made it, or the
+account lists it, and where nobody else is in it or asked into it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,13 +21,14 @@ from threadline.adapters.matrix_events import Places
 from threadline.core.deliveries import Failure
 from threadline.core.matrix import ident
 from threadline.core.model import ConversationRef, Kind
-from threadline.core.values import json_object
+from threadline.core.values import decoded, json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 
-LIST, MEMBER, COUNT, CREATE, ALIAS, INVITE, KEEP = (
-    f"opening.{step}" for step in ("list", "member", "count", "create", "alias", "invite", "keep")
+LIST, MEMBERS, CREATE, ALIAS, STATE, INVITE, KEEP = (
+    f"opening.{step}" for step in ("list", "members", "create", "alias", "state", "invite", "keep")
 )
-_PERSON = re.compile(r"@[^\s:\x00]+:[^\s\x00]+")
+THERE = ("join", "invite")
+_PERSON = re.compile("@[^\\s:\x00\ud800-\udfff]+:[^\\s\x00\ud800-\udfff]+")
 
 
 def server_of(user: str) -> str:
@@ -67,39 +71,50 @@ def read_direct(
             if made:
                 return _keep(api, me, address, made, said if ok else {})
             listed = _listed(said, address) if ok else []
-            return _member(api, listed[0], address) if listed else _create(api, me, address)
+            return _members(api, listed[0]) if listed else _create(api, me, address)
         case "opening.keep":
             # The room is there and ours, even where the list could not be kept.
-            return places.room(_listed(json_object(call.body), address)[0], Kind.DM)
-        case "opening.member" if ok or answer.status in (403, 404):
-            room, named = _room(call), _asked(call, "alias")
-            if ok and said.get("membership") in ("join", "invite"):
-                if named:
-                    return list_direct(api, me, room)
-                return api.call("GET", "rooms", room, "joined_members", route=COUNT)
-            if not named:
-                return _create(api, me, address)
-            if answer.status == 403:
+            return places.room(_asked(call, "made"), Kind.DM)
+        case "opening.members" if ok or answer.status in (403, 404):
+            room, chunk = _room(call), said.get("chunk")
+            there = _there(chunk if ok and isinstance(chunk, list) else [])
+            if me in there and there - {me, address}:
+                # With a third one it is a room like others, whatever it was opened for.
+                return _create(api, me, address, room)
+            return (
+                places.room(room, Kind.DM) if {me, address} <= there else _create(api, me, address)
+            )
+        case "opening.state" if ok or answer.status in (403, 404):
+            room, state = _room(call), decoded(answer.body)
+            events = state if ok and isinstance(state, list) else []
+            there = _there(events)
+            if me not in there and _asked(call, "new"):
+                # Whoever makes it at this moment has named it and is not in it yet.
+                return Doubt(reason="the room with this person is being made.")
+            if me not in there:
                 reason = "the direct room with this person is there, and not ours any more."
                 return Refused(failure=Failure.NOT_FOUND, reason=reason)
+            if there - {me, address} or not _makers(events) <= {me, address}:
+                return _create(api, me, address, room)
+            if address in there:
+                return list_direct(api, me, room)
             asked = {"user_id": address}
             return api.call("POST", "rooms", room, "invite", body=asked, route=INVITE)
-        case "opening.count" if ok:
-            # With a third one in it, it is a room like others, whatever it was opened for.
-            joined = said.get("joined")
-            alone = isinstance(joined, dict) and len(joined) <= 2
-            room = _room(call)
-            return places.room(room, Kind.DM) if alone else _create(api, me, address, room)
         case "opening.create" | "opening.alias" if ok:
             made_room = ident(said.get("room_id"))
             if made_room is None:
                 return Doubt(reason="the answer names no room.")
             if call.route == CREATE:
                 return list_direct(api, me, made_room)
-            return _member(api, made_room, address, alias=True)
+            query = {"new": 1} if _asked(call, "new") else None
+            return api.call("GET", "rooms", made_room, "state", query=query, route=STATE)
         case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
-            alias = f"#{json_object(call.body)['room_alias_name']}:{server_of(me)}"
-            return api.call("GET", "directory", "room", alias, route=ALIAS)
+            return _by_alias(api, me, call, new=False)
+        case "opening.create" if isinstance(refusal(answer), Doubt):
+            # Of two who make it at once, one is told in no other way that it is there.
+            return _by_alias(api, me, call, new=True)
+        case "opening.alias" if answer.status == 404:
+            return Doubt(reason="the room with this person is not there yet.")
         case "opening.invite" if ok:
             return list_direct(api, me, _room(call))
     return refusal(answer)
@@ -110,10 +125,32 @@ def _listed(content: Mapping[str, Any], address: str) -> list[str]:
     return [one for one in rooms if ident(one)] if isinstance(rooms, list) else []
 
 
-def _member(api: Api, room: str, address: str, *, alias: bool = False) -> ApiCall:
-    query = {"alias": 1} if alias else None
-    where = ("rooms", room, "state", "m.room.member", address)
-    return api.call("GET", *where, query=query, route=MEMBER)
+def _members(api: Api, room: str) -> ApiCall:
+    return api.call(
+        "GET", "rooms", room, "members", query={"not_membership": "leave"}, route=MEMBERS
+    )
+
+
+def _there(events: Iterable[Any]) -> set[str]:
+    """Who is in the room, or asked into it."""
+    return {
+        who
+        for one in events
+        if isinstance(one, dict)
+        and one.get("type") == "m.room.member"
+        and isinstance(who := one.get("state_key"), str)
+        and isinstance(content := one.get("content"), dict)
+        and content.get("membership") in THERE
+    }
+
+
+def _makers(events: Iterable[Any]) -> set[str]:
+    """Who made the room."""
+    return {
+        str(one.get("sender"))
+        for one in events
+        if isinstance(one, dict) and one.get("type") == "m.room.create"
+    }
 
 
 def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
@@ -126,10 +163,19 @@ def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
     return api.call("POST", "createRoom", body=wanted, route=CREATE)
 
 
+def _by_alias(api: Api, me: str, create: ApiCall, *, new: bool) -> ApiCall:
+    """Ask which room has the alias; `new` is one that may be made at this moment."""
+    alias = f"#{json_object(create.body)['room_alias_name']}:{server_of(me)}"
+    query = {"new": 1} if new else None
+    return api.call("GET", "directory", "room", alias, query=query, route=ALIAS)
+
+
 def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:
     rooms = [room, *(one for one in _listed(content, address) if one != room)]
-    kept = {**content, address: rooms}
-    return api.call("PUT", "user", me, "account_data", "m.direct", body=kept, route=KEEP)
+    kept, query = {**content, address: rooms}, {"made": room}
+    return api.call(
+        "PUT", "user", me, "account_data", "m.direct", body=kept, query=query, route=KEEP
+    )
 
 
 def _room(call: ApiCall) -> str:

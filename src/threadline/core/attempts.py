@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from threadline.core.adapters import Account, Adapter, Capabilities, Lookup, Registration
+from threadline.core.claims import has_another
 from threadline.core.deliveries import Delivery, DeliveryState, Failure, Wait
 from threadline.core.draft import Draft
 from threadline.core.echoes import release_echoes
@@ -30,7 +31,7 @@ from threadline.core.lanes import (
     save,
 )
 from threadline.core.model import Conversation, ConversationRef
-from threadline.core.ports import DELIVERY, LANE, SEND, WAIT, Missing, Needs
+from threadline.core.ports import DELIVERY, LANE, WAIT, Missing, Needs
 from threadline.core.publishing import lost
 from threadline.core.rules import pacing
 from threadline.core.rules.limits import Limits
@@ -121,7 +122,8 @@ def begin(
             return _rest(draft, conversation.id, head, head.due_at, now)
         if adapter is None:
             if head.reason != NO_ADAPTER:
-                head = replace(pacing.stepped(head, head.state, now, NO_ADAPTER), reason=NO_ADAPTER)
+                head = pacing.stepped(head, head.state, now, NO_ADAPTER)
+                head = replace(head, reason=NO_ADAPTER, failure=None)
                 save(draft, head, now)
             return _rest(draft, conversation.id, head, now + pace.no_adapter, now)
         call = _rendered(adapter, lent(draft, message_of(draft, conversation, head), can, now))
@@ -359,8 +361,7 @@ def refuse(
             after = replace(after, due_at=later)
     else:
         # It certainly was not said, so the next attempt of this part is a first one again.
-        send = None if delivery.send is None else draft.get(SEND, delivery.send)
-        another = send is not None and bool(send.left)
+        another = refusal.failure is Failure.TRANSIENT and has_another(draft, delivery)
         after = pacing.refused(delivery, refusal, now, chance, pace, another=another)
         after = replace(after, called_at=None, uncertain_at=None)
     if after.in_lane:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadline.core.auditing import audit
-from threadline.core.deliveries import Delivery, DeliveryState
+from threadline.core.deliveries import OPEN_STATES, Delivery, DeliveryState
 from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.joining import heir_of, recipient
 from threadline.core.model import ALL, Claim, Conversation, Reason
 from threadline.core.people import BY_SYSTEM
-from threadline.core.ports import DELIVERY, IN_LANE, QUOTA, SEND, Page, fetch
+from threadline.core.ports import CHAIN, DELIVERY, IN_LANE, QUOTA, SEND, Page, fetch
 from threadline.core.rules import allowance, binding, delivery
 from threadline.core.seating import heir, seat
 from threadline.core.sends import Send, SendState, Tried
@@ -24,6 +24,7 @@ from threadline.core.unseating import end_grant
 
 LOOK = 100
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ACCOUNT = "account:"
 ENDED = {
     DeliveryState.DELIVERED: SendState.DELIVERED,
     DeliveryState.FAILED: SendState.FAILED,
@@ -76,49 +77,53 @@ def make(
 
 
 def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime) -> None:
-    """What the end of a delivery means to the send it belongs to: claim, limits, next channel."""
-    if after.send is None:
+    """What the end of a delivery means to the send it belongs to: claim, limits, next channel.
+
+    A send is what all its deliveries are together: none of them ends it while another one is under
+    way, and none takes back what another one said.
+    """
+    if after.send is None or (before is not None and _standing(before) == _standing(after)):
         return
     # One in doubt that is set aside keeps its state; only then is its send uncertain.
-    if before is not None and (before.state, before.parked) == (after.state, after.parked):
+    ends = after.state in ENDED and not after.in_lane
+    if not ends and (before is None or before.in_lane):
         return
-    if after.state not in ENDED or (after.state is DeliveryState.UNCERTAIN and not after.parked):
-        return
-    # What the platform took and then could not hand on reached nobody. It was taken, though, so
-    # nothing else is tried.
-    taken = bool(after.message_ids)
-    undone = before is not None and before.state is DeliveryState.DELIVERED
-    out = taken and not (undone and after.state is DeliveryState.FAILED)
+    send = counted(draft, after)
+    out = _taken(after)
     conversation = draft.taken(after.conversation)
     claim = None if conversation is None else conversation.about.claim
-    if conversation is not None and claim is not None and claim.session == after.session:
+    if conversation is not None and claim is not None and claim.session == after.session and ends:
         if out:
             become(draft, conversation, now)
         elif claim.delivery == after.id and after.state is not DeliveryState.UNCERTAIN:
             about = replace(conversation.about, claim=_next_claim(draft, claim, after))
             draft.save(replace(conversation, about=about))
-    send = draft.get(SEND, after.send)
     if send is None:
         return
-    if not out and _said_elsewhere(send, after):
-        # Another channel said it meanwhile: this one changes neither its end nor what it counted.
-        tried = tuple(_outcome(one, after, now) for one in send.tried)
-        draft.put(SEND, send.id, replace(send, tried=tried, step=send.step + 1))
-        return
-    clean = not taken and after.state in (DeliveryState.FAILED, DeliveryState.EXPIRED)
     tried = tuple(_outcome(one, after, now) for one in send.tried)
+    send = replace(send, tried=tried, step=send.step + 1)
+    others = _others(draft, send, after)
+    if (not out or not ends) and any(_taken(one) for one in others):
+        # Another channel said it meanwhile: this one changes neither its end nor what it counted.
+        draft.put(SEND, send.id, send)
+        return
+    if not ends:
+        # It goes on, and what was to be tried next waits for what becomes of it.
+        draft.put(SEND, send.id, replace(send, state=SendState.OPEN, due_at=None))
+        return
+    waits = any(one.in_lane for one in others)
+    doubtful = any(one.state is DeliveryState.UNCERTAIN for one in others)
+    if not out and (waits or doubtful):
+        # The others may still say it, so nothing is tried besides them and nothing given back.
+        state = SendState.OPEN if waits else SendState.UNCERTAIN
+        draft.put(SEND, send.id, replace(send, state=state, due_at=None))
+        return
+    clean = not after.message_ids and after.state in (DeliveryState.FAILED, DeliveryState.EXPIRED)
     goes_on = clean and after.state is DeliveryState.FAILED and bool(send.left)
     state = SendState.OPEN if goes_on else ENDED[after.state]
     if out:
         state = SendState.DELIVERED
-    send = replace(
-        send,
-        tried=tried,
-        state=state,
-        reason=after.reason,
-        due_at=now if goes_on else None,
-        step=send.step + 1,
-    )
+    send = replace(send, state=state, reason=after.reason, due_at=now if goes_on else None)
     draft.put(SEND, send.id, send)
     audit(
         draft,
@@ -130,29 +135,64 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
         delivery=f"{public(after.conversation)}.{public(after.id)}",
         reason=after.reason,
     )
-    if not out and after.state is not DeliveryState.UNCERTAIN:
+    if out:
+        # It may have been given back, before it was known to have been said.
+        count_again(draft, send, after, now)
+    elif after.state is not DeliveryState.UNCERTAIN:
         give_back(draft, send)
 
 
-def _said_elsewhere(send: Send, ended: Delivery) -> bool:
-    return any(
-        one.outcome == DeliveryState.DELIVERED.value
-        and (one.conversation, one.delivery) != (ended.conversation, ended.id)
+def counted(draft: Draft, delivery: Delivery) -> Send | None:
+    """The send of a delivery, read after the chain is held: whoever counts, or steps on, does it
+    alone in its scope, and sees what the one before did."""
+    there = draft.taken(delivery.conversation)
+    if there is None or delivery.send is None:
+        return None
+    fetch(draft, CHAIN, [there.ref.scope_id], hold=True)
+    return draft.get(SEND, delivery.send)
+
+
+def has_another(draft: Draft, delivery: Delivery) -> bool:
+    """Whether another channel would be tried, if this one failed now."""
+    send = counted(draft, delivery)
+    if send is None or not send.left or delivery.message_ids:
+        return False
+    others = _others(draft, send, delivery)
+    return not any(_taken(one) or one.state in OPEN_STATES for one in others)
+
+
+def _standing(delivery: Delivery) -> tuple[DeliveryState, bool, bool]:
+    return delivery.state, delivery.parked, bool(delivery.message_ids)
+
+
+def _taken(delivery: Delivery) -> bool:
+    """Whether the platform took any of it, and did not say later that it reached nobody."""
+    undone = delivery.state is DeliveryState.FAILED and delivery.part > delivery.parts
+    return bool(delivery.message_ids) and not undone
+
+
+def _others(draft: Draft, send: Send, delivery: Delivery) -> list[Delivery]:
+    """The other deliveries of a send."""
+    keys = [
+        (one.conversation, one.delivery)
         for one in send.tried
-    )
+        if one.conversation is not None and one.delivery is not None
+    ]
+    own = (delivery.conversation, delivery.id)
+    rows = fetch(draft, DELIVERY, [one for one in dict.fromkeys(keys) if one != own])
+    return [one for one in rows if one is not None]
 
 
 def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datetime) -> None:
-    """A send that somebody lets be said once more counts again, and waits for its answer again."""
-    send = None if again.send is None else draft.get(SEND, again.send)
+    """A send that somebody lets be said once more, and that is open again, counts again, and waits
+    for its answer again."""
+    send = counted(draft, again)
     if send is None:
         return
     about = conversation.about
     free = about.claim is None and about.group is None and binding.current(about, now) is None
     if again.right == delivery.CLAIM and free:
         make(draft, conversation, again.session, again.id, None)
-    # First, so that the chain is read before what is counted: another node that counts at the same
-    # moment then writes the same number of the chain, and one of the two begins anew.
     audit(
         draft,
         send.scope_id,
@@ -162,15 +202,24 @@ def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datet
         subject=public(send.id),
         delivery=f"{public(again.conversation)}.{public(again.id)}",
     )
-    for name in send.reserved:
+    if not any(_taken(one) for one in _others(draft, send, again)):
+        count_again(draft, send, again, now)
+
+
+def count_again(draft: Draft, send: Send, said: Delivery, now: datetime) -> None:
+    """Reserve what was given back, of the account that this delivery leaves through."""
+    there = draft.taken(said.conversation)
+    if there is None:
+        return
+    account = f"{ACCOUNT}{there.ref.provider}/{there.ref.account_id}"
+    names = [*(one for one in send.reserved if not one.startswith(ACCOUNT)), account]
+    if account not in send.reserved:
+        draft.put(SEND, send.id, replace(send, reserved=(*send.reserved, account)))
+    for name in names:
         quota = draft.get(QUOTA, (send.scope_id, name)) or allowance.Quota()
         if all(mark != send.id for _, mark in quota.taken):
             once_more = allowance.reserve(quota, send.id, now, EPOCH)
             draft.put(QUOTA, (send.scope_id, name), once_more)
-    if not _said_elsewhere(send, again):
-        tried = tuple(_outcome(one, again, now) for one in send.tried)
-        state = SendState.OPEN
-        draft.put(SEND, send.id, replace(send, state=state, tried=tried, step=send.step + 1))
 
 
 def _next_claim(draft: Draft, claim: Claim, ended: Delivery) -> Claim | None:

@@ -265,7 +265,7 @@ def _reserve(
     names = {
         "recipient": recipient(conversation.id if person is None else person),
         "session": f"session:{public(session.id)}",
-        "account": f"account:{channel.provider}/{channel.account_id}",
+        "account": f"{claims.ACCOUNT}{channel.provider}/{channel.account_id}",
     }
     stored = draft.get(SETTING, (send.scope_id, LIMITS))
     allowed = allowance.STANDARD if stored is None else allowance.read(stored.value)

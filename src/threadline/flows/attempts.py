@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.core.adapters import Channels, Direct, Opening
+from threadline.core.deliveries import Failure
 from threadline.core.errors import (
     ConsentRequired,
     FileNotCarried,
@@ -40,7 +41,7 @@ from threadline.flows.send_status import SendStatus, told
 from threadline.flows.sends import Keyed, ReadAccount, ReadNow, WriteSend
 from threadline.flows.uploads import Uploads, record_file, reference
 
-STEPS = 8
+STEPS = 12
 OPEN_SECONDS = 20.0
 # What a person, the settings or a platform's ways decided: another channel may be open.
 PASSED_ON = (
@@ -53,6 +54,8 @@ PASSED_ON = (
     ReplyRouteConflict,
     WindowClosed,
 )
+# What a platform answers while it is away or busy.
+PASSING = (Failure.TRANSIENT, Failure.RATE_LIMITED)
 # Nothing is known, so nothing may be concluded; who works on it comes again.
 UNKNOWN = (StoreFull, StoreUnavailable, OutcomeUnknown)
 
@@ -63,6 +66,11 @@ class Unable:
 
     error: ThreadlineError
     tried: tuple[Tried, ...]
+
+    @property
+    def passes(self) -> bool:
+        """Whether it may be taken later: a channel could not be asked."""
+        return any(one.outcome == NoAdapter.code for one in self.tried)
 
 
 class Attempts:
@@ -202,7 +210,12 @@ class Attempts:
                     step = dialect.read_direct(channel.address, call, await wire.perform(call))
                     if isinstance(step, ConversationRef):
                         return step
-                    if isinstance(step, Refused | Doubt):
+                    if isinstance(step, Doubt) or (
+                        isinstance(step, Refused) and step.failure in PASSING
+                    ):
+                        # Opening says nothing to anybody, so it is asked for once more.
+                        raise NoAdapter(f"{channel.provider} answered: {step.reason}. Try again.")
+                    if isinstance(step, Refused):
                         raise NoAddress(f"{channel.provider} answered: {step.reason}")
                     assert isinstance(step, ApiCall)
                     call = step

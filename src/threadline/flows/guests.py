@@ -137,7 +137,8 @@ class Enter(Story[GuestState]):
         others = [one for one in guests_of(draft, room, now, self.limits) if one != own]
         if own is None:
             refuse_full(others, self.limits)
-        if own is None or not naming.alike(own.name, self.name):
+        # A name of its own in other letters. One that is only like it may be like another's too.
+        if own is None or not naming.looks(self.name) <= naming.looks(own.name):
             self._refuse_taken(draft, room, others)
         if own is None:
             visitor, secret = self._visitor(draft, link, room, now), self.secret

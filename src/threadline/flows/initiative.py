@@ -246,11 +246,13 @@ class Initiative:
             authority.may_say(caller, caller.session, "send")
         before = await self.show(send_id, caller=caller)
         number = number_of(send_id) or 0
-        if before.state is SendState.SCHEDULED:
-            row = await self._store.read(ReadSend(number=number))
+        row = await self._store.read(ReadSend(number=number))
+        if row.state in WAITING and row.due_at is not None:
+            # Its time, or its next channel, has not come yet.
             await self._store.run(
                 WriteEnd(
                     send=number,
+                    scope=row.scope_id,
                     step=row.step,
                     state=SendState.CANCELLED,
                     reason="taken back.",
@@ -328,6 +330,8 @@ class Initiative:
             return
         scheduled = send.state is SendState.SCHEDULED
         tried = send.tried
+        # An outage that is shorter than it may live drops nothing.
+        lives = now - (send.at or send.created_at) < self._pace.time_to_live
         try:
             channels = send.left
             if scheduled:
@@ -337,12 +341,12 @@ class Initiative:
             answer = await self._attempts.make(send, channels, caller, None, copies)
             if isinstance(answer, SendStatus):
                 return
-            error, tried = answer.error, answer.tried
+            error, tried, passes = answer.error, answer.tried, answer.passes
         except UNKNOWN:
             raise
         except ThreadlineError as failed:
-            error = failed
-        if isinstance(error, NoAdapter) and scheduled:
+            error, passes = failed, isinstance(failed, NoAdapter)
+        if passes and (scheduled or lives):
             await self._store.run(Postpone(send=send.id, step=send.step))
         else:
             await self._end(send, SendState.FAILED, str(error), tried)
@@ -351,7 +355,14 @@ class Initiative:
         self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]
     ) -> None:
         await self._store.run(
-            WriteEnd(send=send.id, step=send.step, state=state, reason=reason, tried=tried)
+            WriteEnd(
+                send=send.id,
+                scope=send.scope_id,
+                step=send.step,
+                state=state,
+                reason=reason,
+                tried=tried,
+            )
         )
 
 

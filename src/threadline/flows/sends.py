@@ -236,20 +236,23 @@ class WriteEnd(Story[None]):
     """A send that nothing could carry, or that somebody took back."""
 
     send: int
+    scope: str
     step: int
     state: SendState
     reason: str
     tried: tuple[Tried, ...]
     by: str = BY_SYSTEM
 
+    def needs(self) -> Needs:
+        """Both, so that no other step is overwritten."""
+        return Needs(hold=((CHAIN, self.scope), (SEND, self.send)))
+
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""
         draft = Draft(loaded)
         row = draft.get(SEND, self.send)
-        if row is None or row.step != self.step:
-            return draft.changes, None
-        tried = replace(row, tried=self.tried)
-        end(draft, tried, self.state, self.reason, now, self.by)
+        if row is not None and row.step == self.step:
+            end(draft, replace(row, tried=self.tried), self.state, self.reason, now, self.by)
         return draft.changes, None
 
 
@@ -354,13 +357,16 @@ class Postpone(Story[None]):
     send: int
     step: int
 
+    def needs(self) -> Needs:
+        """The row, so that no other step is overwritten."""
+        return Needs(hold=((SEND, self.send),))
+
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""
-        draft = Draft(loaded)
-        row = draft.get(SEND, self.send)
+        changes, row = Changes(), loaded.get(SEND, self.send)
         if row is not None and row.step == self.step:
-            draft.put(SEND, row.id, replace(row, due_at=now + AGAIN))
-        return draft.changes, None
+            changes.put(SEND, row.id, replace(row, due_at=now + AGAIN))
+        return changes, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

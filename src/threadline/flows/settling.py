@@ -160,6 +160,7 @@ class Act(Story[DeliveryStatus]):
             settled_at=None,
             called_at=None,
             uncertain_at=None,
+            looks=0,
             parked=False,
         )
         save(draft, again, now)

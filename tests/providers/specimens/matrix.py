@@ -68,9 +68,8 @@ def opens(call: ApiCall) -> ApiResponse:
     """The room with Ada is there, and she is in it, and nobody else."""
     if call.route == "opening.list":
         return found(200, DIRECT["content"])
-    if call.route == "opening.count":
-        return found(200, {"joined": {matrix.ME: {}, "@ada:hs": {}}})
-    return found(200, {"membership": "join"})
+    there = {"type": "m.room.member", "content": {"membership": "join"}}
+    return found(200, {"chunk": [{**there, "state_key": one} for one in (matrix.ME, "@ada:hs")]})
 
 
 SPECIMEN = Specimen(

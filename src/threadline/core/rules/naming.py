@@ -60,11 +60,6 @@ def looks(name: str) -> frozenset[str]:
     return frozenset({_drawn(bare), _drawn(bare.translate(_CAPITAL))})
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether a reader might take one name for the other."""
-    return bool(looks(one) & looks(other))
-
-
 def _bare(name: str) -> str:
     """Without what is not seen, compatibility forms resolved, without spaces and the sign before
     a handle; letters and the marks on them apart."""

@@ -107,6 +107,8 @@ def expired(delivery: Delivery, now: datetime) -> Delivery:
     reason = "it is older than its time to live; it was not sent."
     if delivery.failure is Failure.TRANSIENT:
         reason += f" {delivery.failures} attempts failed, the last one: {delivery.reason}"
+    elif delivery.reason:
+        reason += f" {delivery.reason}"
     return ended(delivery, DeliveryState.EXPIRED, now, reason, delivery.failure)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ LOOK_SECONDS = 0.4
 CACHED = 10_000
 PAGE_COOKIE = "threadline_page"
 GUEST_COOKIE = "threadline_guest"
+NOBODY = f"{GUEST_COOKIE}_"
+_GUEST_COOKIE = re.compile(rf"{GUEST_COOKIE}_[0-9a-f]{{16}}")
 # The query parameter that says which of a browser's guests asks: each link has a cookie of its own.
 WHICH = "guest"
 CSRF_HEADER = "X-CSRF-Token"
@@ -172,7 +175,7 @@ def credential_of(connection: Connection, *, guests: bool = False) -> Credential
         return Credential(secret)
     kind, name = (GUEST_COOKIE, guest_cookie(connection)) if guests else (PAGE_COOKIE, PAGE_COOKIE)
     value = connection.cookies.get(name)
-    return Credential(value, kind) if value else None
+    return Credential(value, kind) if value and name != NOBODY else None
 
 
 def which_guest(link: str) -> str:
@@ -187,13 +190,13 @@ def which_guest(link: str) -> str:
 def guest_cookie(connection: Connection) -> str:
     """The name of the cookie of the guest that asks: who is named, else the only one there is.
 
-    Where several are there and none is named it is nobody's, so that no words go to a wrong room.
+    Where several are there and none is named it is nobody's, so that no words go to a wrong room;
+    and so is a name that no link gives.
     """
     which = connection.query_params.get(WHICH)
-    if which is not None:
-        return f"{GUEST_COOKIE}_{which}"
-    there = [one for one in connection.cookies if one.startswith(f"{GUEST_COOKIE}_")]
-    return there[0] if len(there) == 1 else GUEST_COOKIE
+    named = connection.cookies if which is None else (f"{GUEST_COOKIE}_{which}",)
+    there = [one for one in named if _GUEST_COOKIE.fullmatch(one)]
+    return there[0] if len(there) == 1 else NOBODY
 
 
 def _method(connection: Connection) -> str:

@@ -46,13 +46,16 @@ export const post = (path, body, more) => call("POST", path, body, more);
 export const put = (path, body, more) => call("PUT", path, body, more);
 export const remove = (path, more) => call("DELETE", path, undefined, more);
 
-/** A path with its parts and its query escaped: `path("/v1/x", id, {limit: 5})`. */
+/** A path with its parts and its query escaped: `path("/v1/x", id, "steps", {limit: 5})`. */
 export function path(base, ...parts) {
   const query = typeof parts.at(-1) === "object" ? parts.pop() : {};
-  const tail = parts.map((part) => (part.startsWith("/") ? part : "/" + encodeURIComponent(part)));
+  const tail = parts.map((part) => `/${segment(part)}`);
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
     if (value !== null && value !== undefined && value !== "") asked.set(name, value);
   const search = asked.toString();
   return base + tail.join("") + (search ? "?" + search : "");
 }
+
+/** A name as one step of a path. Escaped or not, browsers go up where it is dots: so twice. */
+const segment = (part) => (/^\.\.?$/.test(part) ? part.replaceAll(".", "%252E") : encodeURIComponent(part));

@@ -8,7 +8,7 @@ import { reason } from "./sends.js";
 
 const ACTIONS = [
   ["Sends", ["send", "send.scheduled", "send.delivered", "send.failed", "send.uncertain", "send.expired", "send.cancelled",
-    "send.suppressed", "send.refused"]],
+    "send.suppressed", "send.refused", "send.resent"]],
   ["Consent and limits", ["consent.on", "consent.off", "limits.changed", "account.granted", "account.withdrawn"]],
   ["People", ["person.made", "person.merged", "person.split", "contact.added", "contact.verified", "contact.taken", "code.given"]],
   ["Rooms", ["member.evicted"]],

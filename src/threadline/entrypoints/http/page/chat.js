@@ -212,7 +212,12 @@ class Chat {
   }
 
   async leave() {
-    await remove(this.at("me"), { quiet: true }).catch(() => {});
+    try {
+      await remove(this.at("me"), { quiet: true });
+    } catch (problem) {
+      // Whoever is told that they left believes that nobody speaks under their name any more.
+      if (problem.status !== 401) return void toast(`You are still here. ${problem.message}`, "bad");
+    }
     over("You left. To come back you need the link again.");
   }
 
@@ -284,8 +289,13 @@ function over(why = "Your place in this chat has ended. Ask for a new link to co
 
 addEventListener("signed-out", () => chat && over());
 
-/** Which guest this tab is: as its address says, else whoever came in last. */
-const asked = () => chat?.me.guest ?? new URLSearchParams(location.search).get("guest") ?? remembered("guest");
+/** The guest this tab is: as its address says, else whoever came in last, else the only one there is. */
+async function mine() {
+  const named = chat?.me.guest ?? new URLSearchParams(location.search).get("guest");
+  const ask = (guest) => read(at(guest, "me"), { quiet: true });
+  if (named) return ask(named);
+  return ask(remembered("guest")).catch((problem) => (problem.status === 401 ? ask(null) : Promise.reject(problem)));
+}
 
 async function begin() {
   theme();
@@ -293,7 +303,7 @@ async function begin() {
     if (link && !chat) {
       const { title, guest } = await read(path("/chat", link, "door"), { quiet: true });
       door(title, await read(at(guest, "me"), { quiet: true }).catch(() => null));
-    } else enter(await read(at(asked(), "me"), { quiet: true }));
+    } else enter(await mine());
   } catch (problem) {
     if (problem.code === "offline") {
       show(app, h("main.door", { id: "main" }, h("h1", null, "The server does not answer"),

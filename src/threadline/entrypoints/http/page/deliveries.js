@@ -25,7 +25,7 @@ const WORDS = {
 function acts(delivery, done) {
   return (ACTS[delivery.state] ?? []).map(([act, label, about]) =>
     h("button.small", { type: "button", onclick: async () => {
-      const path_ = path("/v1/deliveries", delivery.id, `/${act}`);
+      const path_ = path("/v1/deliveries", delivery.id, act);
       if (await sure(`${label}?`, about, label, () => post(path_, {}))) {
         toast("Done.");
         done();
@@ -40,7 +40,7 @@ async function steps(delivery) {
   const place = h("div.content", null, h("p.faint", null, "…"));
   dialog(`What ${delivery.session_id} said`, place).classList.add("wide");
   try {
-    const found = await read(path("/v1/deliveries", delivery.id, "/steps"));
+    const found = await read(path("/v1/deliveries", delivery.id, "steps"));
     place.replaceChildren(table(["State", "When", "Note"], found.steps.map((one) => [
       state(one),
       h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
@@ -79,7 +79,7 @@ export class Deliveries {
         state(one), named(one.session_id),
         h("span", null, h("bdi", null, one.ref.conversation_id), " ", place(one)),
         h("time", { datetime: one.created_at, title: exact(one.created_at) }, ago(one.created_at)),
-        String(one.attempts), why(one), h("span.acts", null, acts(one, () => this.list.load()),
+        String(one.attempts), why(one), h("span.acts", null, acts(one, () => this.list.again()),
           h("button.small", { type: "button", onclick: () => steps(one) }, "Steps"))]),
       items.length ? "None of those that are loaded." : "Nothing was published yet. What sessions say stands here, with its end.");
     };
@@ -95,7 +95,7 @@ export class Deliveries {
     this.element = h("div.sheet", null,
       h("header", null, h("h1", null, "Deliveries"), this.filter), this.list.element);
     // Whoever is about to press a button does not want it to move.
-    this.poll = polling(() => this.element.contains(document.activeElement) || this.list.load(), 5);
+    this.poll = polling(() => this.element.contains(document.activeElement) || this.list.again(), 5);
   }
 
   open() {

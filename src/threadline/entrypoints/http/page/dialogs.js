@@ -24,6 +24,8 @@ function control(field, id) {
 export function ask({ title, about, fields = [], action, danger = false, submit, told = (words) => words }) {
   return new Promise((resolve) => {
     let answer = null;
+    let gone = false;
+    let busy = false;
     const said = h("p.bad", { role: "alert", hidden: true });
     const go = h("button.primary", { type: "submit", class: danger ? "danger" : "" }, action);
     const rows = fields.map((field) => {
@@ -40,22 +42,29 @@ export function ask({ title, about, fields = [], action, danger = false, submit,
       const values = Object.fromEntries(new FormData(form));
       for (const [name, value] of Object.entries(values))
         if (typeof value === "string") values[name] = value.trim();
-      go.disabled = true;
+      if (busy) return;
+      busy = go.disabled = true;
       said.hidden = true;
       try {
         answer = (await submit(values)) ?? true;
         box.close();
       } catch (problem) {
+        if (gone) toast(problem.message, "bad");
         show(said, told(problem.message));
         said.hidden = false;
         said.scrollIntoView({ block: "center" });
       } finally {
-        go.disabled = false;
+        busy = go.disabled = false;
+        if (gone) resolve(answer);
       }
     } }, h("div.asked", null, about && h("p.faint", null, about), h("div.fields", null, rows), said),
     h("div.choices", null,
       h("button", { type: "button", onclick: () => box.close() }, "Cancel"), go));
-    const box = dialog(title, form, () => resolve(answer));
+    const box = dialog(title, form, () => {
+      // What was asked for is done all the same where somebody only stopped to look at it.
+      gone = true;
+      if (!busy) resolve(answer);
+    });
   });
 }
 
@@ -101,24 +110,35 @@ export function table(columns, rows, empty) {
       h("td", { "data-label": columns[at] }, cell))))));
 }
 
-/** A list that is read a page at a time: `more(cursor)` gives `{items, next}`. */
+/**
+ * A list that is read a page at a time: `more(cursor)` gives `{items, next}`. `load` begins it, `again`
+ * reads anew as much of it as is shown. An answer that another question overtook is not drawn.
+ */
 export function paged(load, draw) {
   const place = h("div.paged");
-  const button = h("button", { type: "button", hidden: true, onclick: () => next(true) }, "Show more");
+  const button = h("button", { type: "button", hidden: true, onclick: () => read(true, 1) }, "Show more");
   let items = [];
   let cursor;
-  const next = async (further) => {
+  let pages = 0;
+  let turn = 0;
+  const read = async (further, many) => {
+    const mine = (turn += 1);
+    let [found, next, seen] = further ? [items, cursor, pages] : [[], undefined, 0];
     try {
-      const page = await load(further ? cursor : undefined);
-      items = further ? [...items, ...page.items] : page.items;
-      cursor = page.next;
+      for (let left = many; left > 0; left -= 1) {
+        const page = await load(next);
+        if (mine !== turn) return;
+        [found, next, seen] = [[...found, ...page.items], page.next, seen + 1];
+        if (!next) break;
+      }
+      [items, cursor, pages] = [found, next, seen];
       button.hidden = !cursor;
       place.replaceChildren(draw(items));
     } catch (problem) {
-      if (problem.status === 401) return;
+      if (problem.status === 401 || mine !== turn) return;
       place.replaceChildren(h("p.bad", { role: "alert" }, problem.message, " ",
-        h("button", { type: "button", onclick: () => next(false) }, "Try again")));
+        h("button", { type: "button", onclick: () => read(false, 1) }, "Try again")));
     }
   };
-  return { element: h("div", null, place, button), load: () => next(false) };
+  return { element: h("div", null, place, button), load: () => read(false, 1), again: () => read(false, Math.max(1, pages)) };
 }

@@ -77,7 +77,9 @@ export class Limits {
   async grants(after) {
     const page = await read(path("/v1/sessions", { limit: 50, after }));
     const names = page.sessions.filter((one) => !one.retired_at && !one.successor).map((one) => one.session_id);
-    const rows = await Promise.all(names.map((one) => read(path("/v1/sessions", one, "/accounts")).then((it) => it.accounts)));
+    const rows = await Promise.all(names.map((one) => read(path("/v1/sessions", one, "accounts")).then((it) => it.accounts)));
+    // Nobody is told that none is granted before all were asked.
+    if (!rows.flat().length && page.next) return this.grants(page.next);
     return { items: rows.flat(), next: page.next };
   }
 
@@ -106,13 +108,13 @@ export class Limits {
       submit: ({ session, account }) => {
         const [provider, ...rest] = account.split("/");
         if (!rest.join("/")) throw new Error("Write it as PROVIDER/ACCOUNT, for example telegram/7001.");
-        return put(path("/v1/sessions", session, "/accounts", provider, rest.join("/")), undefined);
+        return put(path("/v1/sessions", session, "accounts", provider, rest.join("/")), undefined);
       } })) await this.granted.load();
   }
 
   async withdraw(one) {
     if (await sure("Take this account back?", `${one.session_id} starts no conversation through ${one.provider}/${one.account_id} any more. What is not sent yet is cancelled.`,
-      "Take back", () => remove(path("/v1/sessions", one.session_id, "/accounts", one.provider, one.account_id)))) await this.granted.load();
+      "Take back", () => remove(path("/v1/sessions", one.session_id, "accounts", one.provider, one.account_id)))) await this.granted.again();
   }
 
   close() {}

@@ -23,7 +23,9 @@ async function accept(answer) {
 }
 
 export async function leave() {
-  await remove("/login", { quiet: true }).catch(() => {});
+  await remove("/login", { quiet: true }).catch((problem) => {
+    if (problem.status !== 401) throw problem;
+  });
   pass.csrf = "";
 }
 

@@ -3,7 +3,7 @@
 import { Audit } from "./audit.js";
 import { Deliveries } from "./deliveries.js";
 import { dialog } from "./dialogs.js";
-import { h, icon, show, theme, tool, writing } from "./dom.js";
+import { h, icon, show, theme, toast, tool, writing } from "./dom.js";
 import { Health } from "./health.js";
 import { Limits } from "./limits.js";
 import { door, known, leave } from "./login.js";
@@ -186,7 +186,11 @@ class Page {
   }
 
   async leave() {
-    await leave();
+    try {
+      await leave();
+    } catch (problem) {
+      return void toast(`You are still logged in here. ${problem.message}`, "bad");
+    }
     out();
   }
 

@@ -29,11 +29,11 @@ export class Panel {
     };
     const own = state.kind !== "dm" && !state.parent;
     const [members, binding, group, deliveries, links, consents] = await Promise.all([
-      read(path(root, "/members", { limit: MANY })),
-      state.bound ? read(path(root, "/binding")).catch(none) : null,
-      state.grouped ? read(path(root, "/group")).catch(none) : null,
+      read(path(root, "members", { limit: MANY })),
+      state.bound ? read(path(root, "binding")).catch(none) : null,
+      state.grouped ? read(path(root, "group")).catch(none) : null,
       read(path("/v1/deliveries", { conversation: id, limit: 8 })),
-      read(path(root, "/links", { limit: 50 })).catch(none),
+      read(path(root, "links", { limit: 50 })).catch(none),
       own && state.ref.provider !== "internal" ? decided({ conversation: id }) : null,
     ]);
     Object.assign(this, { members: members.members, further: members.next, binding, group,
@@ -180,7 +180,7 @@ export class Panel {
           ["since_join", "from now on"], ["last_n", "the last …"]] },
         { name: "n", label: "How many", type: "number", min: 1, half: true, placeholder: "50",
           note: "For “the last …”." }],
-      submit: ({ session, policy, n }) => put(path(root, "/members", session),
+      submit: ({ session, policy, n }) => put(path(root, "members", session),
         { policy, ...(policy === "last_n" ? { n: Number(n) || 50 } : {}) }) }));
   }
 
@@ -193,20 +193,20 @@ export class Panel {
         { name: "handle", label: "Handle", placeholder: "leave empty to bind the room",
           note: "People address it as @handle." }],
       submit: async ({ session, handle }) => {
-        if (!handle) return put(path(root, "/binding"), { session_id: session });
-        await put(path(root, "/group"), {});
-        return put(path(root, "/group/participants", handle), { session_id: session, public: true });
+        if (!handle) return put(path(root, "binding"), { session_id: session });
+        await put(path(root, "group"), {});
+        return put(path(root, "group", "participants", handle), { session_id: session, public: true });
       } }));
   }
 
   unbind(binding) {
     return this.done(sure("End the binding?", `${binding.session_id} no longer speaks here. What it said stays.`,
-      "Unbind", () => remove(path(this.room.root, "/binding"))));
+      "Unbind", () => remove(path(this.room.root, "binding"))));
   }
 
   leave(one) {
     return this.done(sure("Remove this reader?", `${one.session_id} no longer reads here. Its place is kept for when it comes back.`,
-      "Remove", () => remove(path(this.room.root, "/members", one.session_id, { evict: true }))));
+      "Remove", () => remove(path(this.room.root, "members", one.session_id, { evict: true }))));
   }
 
   revoke(one) {

@@ -75,19 +75,26 @@ export class People {
   typed() {
     clearTimeout(this.timer);
     this.found = [];
+    this.note.hidden = true;
     this.redraw();
     const words = this.field.value.trim();
     if (words.length > 1) this.timer = setTimeout(() => this.look(words), PAUSE);
   }
 
   async look(words) {
-    const none = () => null;
+    let why = "";
+    const none = (problem) => {
+      if (problem.status !== 404 && problem.status !== 400) why = problem.message;
+      return null;
+    };
     const by = words.includes(":") ? words : words.includes("@") ? `email:${words}` : `alias:${words}`;
     const [one, page] = await Promise.all([
       read(path("/v1/people/find", { by })).catch(none),
       read(path("/v1/people", { name: words, limit: 100 })).catch(none),
     ]);
     if (words !== this.field.value.trim()) return;
+    this.note.hidden = !why;
+    this.note.textContent = why && `Not everybody was looked through: ${why}`;
     this.found = [...(one ? [one] : []), ...(page?.people ?? []).filter((it) => it.id !== one?.id)];
     this.redraw();
   }

@@ -20,6 +20,7 @@ export class Person {
   async open() {
     try {
       const [person, rows] = await Promise.all([read(this.root), decided({ person: this.id })]);
+      if (this.closed) return;
       Object.assign(this, { person, rows });
       document.title = `${person.name} · threadline`;
       this.body.replaceChildren(...this.draw().filter(Boolean));
@@ -151,5 +152,7 @@ export class Person {
     location.hash = `#/people/${encodeURIComponent(made.id)}`;
   }
 
-  close() {}
+  close() {
+    this.closed = true;
+  }
 }

@@ -23,7 +23,7 @@ export class Room {
     this.start = h("div.start");
     this.how = h("p.how.faint", { hidden: true });
     this.model = new Model((after, limit) =>
-      read(path(this.root, "/transcript", { after, limit, view: "messages", before: after + limit + 1 })));
+      read(path(this.root, "transcript", { after, limit, view: "messages", before: after + limit + 1 })));
     this.transcript = new Transcript({
       model: this.model,
       label: "Transcript",
@@ -78,7 +78,7 @@ export class Room {
   follow() {
     this.line?.close();
     this.line = new Live({
-      address: (after) => path(this.root, "/stream", { after }),
+      address: (after) => path(this.root, "stream", { after }),
       after: this.model.head,
       probe: () => read("/login"),
       on: {
@@ -157,7 +157,7 @@ export class Room {
         { name: "days", label: "It holds", half: true, value: "7", choices: [
           ["1", "a day"], ["7", "a week"], ["30", "a month"], ["89", "three months"]] },
       ],
-      submit: ({ name, policy, days }) => post(path(this.root, "/links"), {
+      submit: ({ name, policy, days }) => post(path(this.root, "links"), {
         name, policy, expires_at: new Date(Date.now() + days * 86400000).toISOString(),
       }),
     });

@@ -40,11 +40,12 @@ function room(id) {
 
 /** A reason, with people by their names where it has their ids. */
 export function reason(text, spec = "bdi") {
-  const [before, id, after] = text.split(/\bperson ([0-9a-z]{13})\b/);
-  if (!id) return named(text, spec);
-  const label = h("bdi", null, `person ${id}`);
-  calledPerson(id).then((name) => name && label.replaceChildren(document.createTextNode(name)));
-  return h(spec, null, before, h("a", { href: `#/people/${encodeURIComponent(id)}`, title: id }, label), after);
+  return h(spec, null, text.split(/\bperson ([0-9a-z]{13})\b/).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const label = h("bdi", null, `person ${part}`);
+    calledPerson(part).then((name) => name && label.replaceChildren(document.createTextNode(name)));
+    return h("a", { href: `#/people/${encodeURIComponent(part)}`, title: part }, label);
+  }));
 }
 
 /** To whom: a person or a room by name, else as it was written. */
@@ -102,7 +103,7 @@ export class Sends {
       h("p.lead.faint", null, "What sessions said on their own initiative, and what they will say. What was refused stands in the ",
         h("a", { href: "#/audit" }, "audit"), "."), this.list.element);
     // Whoever is about to press a button does not want it to move.
-    this.poll = polling(() => this.list.element.contains(document.activeElement) || this.list.load(), 4);
+    this.poll = polling(() => this.list.element.contains(document.activeElement) || this.list.again(), 4);
   }
 
   draw(items) {
@@ -116,15 +117,16 @@ export class Sends {
   }
 
   cancels(one) {
-    const waits = one.state === "scheduled" || (one.state === "open" && one.delivery?.state === "pending");
+    // Where the last delivery failed and the send is open, its next channel is still to come.
+    const waits = one.state === "scheduled" || (one.state === "open" && ["pending", "failed"].includes(one.delivery?.state));
     return waits && h("button.small.danger", { type: "button", onclick: () => this.cancel(one) }, "Take back");
   }
 
   async cancel(one) {
     if (await sure("Take this back?", one.repeat ? "It is not said, today and on no other day." : "It is not said.", "Take back",
-      () => post(path("/v1/sends", one.id, "/cancel"), undefined))) {
+      () => post(path("/v1/sends", one.id, "cancel"), undefined))) {
       toast("Taken back.");
-      await this.list.load();
+      await this.list.again();
     }
   }
 
@@ -158,10 +160,11 @@ export class Sends {
 
   async open() {
     await this.list.load();
-    if (this.id) await this.details(this.id);
+    if (this.id && !this.closed) await this.details(this.id);
   }
 
   close() {
+    this.closed = true;
     this.poll.stop();
   }
 }

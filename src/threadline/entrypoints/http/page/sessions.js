@@ -47,7 +47,7 @@ export class Sessions {
     const place = h("div.content", null, h("p.faint", null, "…"));
     dialog(`What ${one.session_id} reads`, place).classList.add("wide");
     try {
-      const page = await read(path("/v1/sessions", one.session_id, "/conversations", { limit: 200 }));
+      const page = await read(path("/v1/sessions", one.session_id, "conversations", { limit: 200 }));
       place.replaceChildren(table(["Room", "Policy", "Read up to", "Behind"], page.conversations.map((it) => [
         h("a", { href: `#/rooms/${encodeURIComponent(it.conversation)}`, onclick: () => place.closest("dialog").close() },
           named(it.ref.conversation_id)),
@@ -63,7 +63,7 @@ export class Sessions {
       fields: [{ name: "name", label: "For", placeholder: "the worker on host 3", note: "So that you know it again." },
         { name: "scopes", label: "May", choices: [["read publish", "read and publish"], ["read", "read"],
           ["read publish send push", "read, publish, send and be pushed to"]] }],
-      submit: ({ name, scopes }) => post(path("/v1/sessions", one.session_id, "/tokens"), { name, scopes: scopes.split(" ") }) });
+      submit: ({ name, scopes }) => post(path("/v1/sessions", one.session_id, "tokens"), { name, scopes: scopes.split(" ") }) });
     if (made) reveal("The token", "It is shown now and never again.", made.token);
   }
 
@@ -71,12 +71,12 @@ export class Sessions {
     return this.done(ask({ title: `Hand over ${one.session_id}`, action: "Hand over", danger: true,
       about: "Memberships, bindings, handles and cursors go to the other session; the name points there from now on.",
       fields: [{ name: "to", label: "To session", required: true }],
-      submit: ({ to }) => post(path("/v1/sessions", one.session_id, "/reassign"), { to }) }));
+      submit: ({ to }) => post(path("/v1/sessions", one.session_id, "reassign"), { to }) }));
   }
 
   retire(one) {
     return this.done(sure(`Retire ${one.session_id}?`, "It leaves every room, speaks nowhere, and its tokens end. What it said stays.",
-      "Retire", () => post(path("/v1/sessions", one.session_id, "/retire"), undefined)));
+      "Retire", () => post(path("/v1/sessions", one.session_id, "retire"), undefined)));
   }
 
   open() {

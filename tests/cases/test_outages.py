@@ -144,6 +144,29 @@ async def test_a_message_lives_for_a_time_that_makes_sense(tl: Threadline, span:
     assert (await tl.deliveries.page()).deliveries == []
 
 
+async def test_what_is_resent_lives_as_long_as_it_was_given(
+    tl: Threadline, platform: Platform, clock: StillClock
+) -> None:
+    """And not the usual hour, however often it is resent and however late."""
+    day = timedelta(days=1)
+    sent = await tl.outbound.publish(ROOM, "agent", "The report.", time_to_live=day)
+    usual = await tl.outbound.publish(HALL, "agent", "Lunch is ready.")
+    clock.at += 2 * day
+    await outlast(tl, clock, minutes=1)
+    for _ in range(2):
+        for one in (sent, usual):
+            assert (await tl.deliveries.show(one.id)).state is EXPIRED
+            await tl.deliveries.resend(one.id)
+
+        found = [await tl.deliveries.show(one.id) for one in (sent, usual)]
+        lives = [one.expires_at - clock.at for one in found if one.expires_at is not None]
+        assert lives == [day, timedelta(hours=1)]
+        clock.at += 2 * day
+        await outlast(tl, clock, minutes=1)
+
+    assert platform.said == []
+
+
 @pytest.mark.case("B130")
 async def test_what_is_resent_in_doubt_says_that_it_may_be_there_twice(
     tl: Threadline, platform: Platform, clock: StillClock

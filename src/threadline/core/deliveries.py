@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from threadline.core.model import Attachment, InboundMessage, Origin, Word
@@ -66,6 +66,7 @@ class Delivery:
     `turn` is its place in the lane. `cuts` is where each part of a long text ends, empty for one
     message; `message_ids` are the receipts so far, one a part, "" where a person vouched for it;
     `id_space` is theirs.
+    What waits longer than it `lives` is not said; one that is resent lives as long again.
     `attempts` counts calls, `failures` those that ended as transient. `called_at` is the first call
     of the part that is under way; `looks` counts how often the provider was asked whether an
     uncertain one is there. `parked` says that its lane went on without it. `edition` counts
@@ -97,6 +98,7 @@ class Delivery:
     cuts: tuple[int, ...] = ()
     failures: int = 0
     due_at: datetime | None = None
+    lives: timedelta | None = None
     expires_at: datetime | None = None
     called_at: datetime | None = None
     uncertain_at: datetime | None = None

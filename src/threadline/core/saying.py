@@ -194,6 +194,7 @@ def _written(
         attachments=checked.attachments,
         metadata=checked.metadata,
         explicit_target=checked.explicit_target,
+        lives=pace.time_to_live,
         expires_at=now + pace.time_to_live,
     )
     made = pacing.stepped(made, DeliveryState.PENDING, now, f"written down, by {made.right}")

@@ -152,7 +152,7 @@ class Act(Story[DeliveryStatus]):
             turn=about.deliveries,
             resent=row.resent + 1,
             edition=row.edition if doubtful else row.edition + 1,
-            expires_at=now + self.pace.time_to_live,
+            expires_at=now + (row.lives or self.pace.time_to_live),
             due_at=None,
             failures=0,
             failure=None,

@@ -64,7 +64,7 @@ KINDS = {
         lanes=2,
     ),
     "power-control": Kind(
-        "the same with synchronous=NORMAL",
+        "control: with synchronous=NORMAL, which has to lose",
         lambda it: power.control(it, states=2_000, seconds=LONG_CAP),
         lambda it: power.control(it, states=200, seconds=CAP),
     ),

@@ -25,7 +25,8 @@ def runs(rows: list[dict[str, Any]], head: str) -> list[str]:
 
 def crash(rows: list[dict[str, Any]]) -> list[str]:
     """The table of kills, cuts and full disks."""
-    notes = (f"- {row['what']}: {'; '.join(row['notes'])}" for row in rows if row["notes"])
+    # What ran in two processes has the notes of each.
+    notes = (f"- {row['what']}: {' / '.join(row['notes'])}" for row in rows if row["notes"])
     return [*runs(rows, "`make crash` | states | acknowledged"), *notes]
 
 

@@ -417,6 +417,16 @@ async def test_a_loop_that_raises_is_counted_shown_and_goes_on() -> None:
     assert (pulse.failures, pulse.failing, pulse.last_error) == (0, False, "ValueError")
 
 
+async def test_every_loop_says_when_it_last_did_well(site: Site, boss: httpx.AsyncClient) -> None:
+    """Those that wait for something as well as those that tidy from time to time."""
+    silent = {"?"}
+    while silent:
+        shown = (await boss.get("/v1/status")).json()["loops"]
+        silent = {one["name"] for one in shown if one["last_success"] is None}
+
+    assert {"outbox", "sends", "pushing", "listeners"} <= {one["name"] for one in shown}
+
+
 async def test_a_failing_loop_is_named_by_ready_and_by_the_status(
     site: Site, boss: httpx.AsyncClient
 ) -> None:

@@ -166,6 +166,8 @@ async def test_without_an_echo_an_uncertain_message_waits_for_a_person(
     listed = (await tl.deliveries.page(state="uncertain")).deliveries
     assert [one.id for one in listed] == [one.id for one in reversed(sent)]
     assert all(one.parked for one in listed)
+    # Whoever looks whether it is there has to know what to look for.
+    assert [one.words for one in listed] == ["three", "two", "one"]
 
     confirmed = await tl.deliveries.confirm(sent[0].id, "m1")
     dropped = await tl.deliveries.drop(sent[1].id)
@@ -173,7 +175,7 @@ async def test_without_an_echo_an_uncertain_message_waits_for_a_person(
     resent = await tl.deliveries.resend(sent[2].id)
     await tl.outbox.round()
 
-    assert (confirmed.state, confirmed.sequence) == (DELIVERED, 1)
+    assert (confirmed.state, confirmed.sequence, confirmed.words) == (DELIVERED, 1, "")
     assert (dropped.state, dropped.sequence) == (DeliveryState.CANCELLED, None)
     assert (resent.state, resent.resent) == (PENDING, 1)
     assert platform.said == ["one", "two", "three", "four", "three"]

@@ -56,7 +56,7 @@ def room(slack: Simulation) -> str:
 def client(slack: Simulation, token: str = "") -> AsyncWebClient:
     """The SDK, which tries nothing again by itself."""
     return AsyncWebClient(
-        token=token or slack.credentials["token"],
+        token=token or slack.credentials["bot_token"],
         base_url=f"{slack.url}/api/",
         retry_handlers=[],
     )
@@ -333,7 +333,7 @@ async def test_tokens_scopes_and_rooms_that_do_not_fit_are_refused(
 
     wrong = await refusal(client(slack, "xoxb-wrong").auth_test())
     kind = await refusal(client(slack, slack.credentials["app_token"]).users_list())
-    bot = await refusal(web_api.apps_connections_open(app_token=slack.credentials["token"]))
+    bot = await refusal(web_api.apps_connections_open(app_token=slack.credentials["bot_token"]))
     nothing = await refusal(web_api.api_call("chat.shout"))
     slack.do("refuse", channel=room)
     closed = await refusal(web_api.chat_postMessage(channel=room, text="x"))
@@ -385,7 +385,7 @@ def test_arguments_in_json_are_passed_over_where_a_method_takes_none(slack: Simu
     with httpx.Client(trust_env=False) as http:
         url = f"{slack.url}/api/conversations.history"
         said = http.post(url, json={"channel": "C0GENERAL"}, headers=headers).json()
-        bare = http.get(url, params={"token": slack.credentials["token"]}).json()
+        bare = http.get(url, params={"token": slack.credentials["bot_token"]}).json()
 
     assert said["error"] == "invalid_arguments"
     assert bare["error"] == "not_authed"

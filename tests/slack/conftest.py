@@ -51,7 +51,7 @@ def given(slack: Simulation, *, socket: bool, **more: str) -> dict[str, str]:
     """What `threadline connect slack` is told, for one of the two ways."""
     known = slack.credentials
     name = "app_token" if socket else "signing_secret"
-    return {"bot_token": known["token"], name: known[name], "api": f"{slack.url}/api", **more}
+    return {"bot_token": known["bot_token"], name: known[name], "api": f"{slack.url}/api", **more}
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ async def gives(line: Threadline, name: str = "naïve cat.png", content: bytes =
 
 async def brought(slack: Simulation, channel: str, thread: str = "") -> list[tuple[str, bytes]]:
     """The title and the bytes of every file that is shown in a place."""
-    bearer = {"authorization": f"Bearer {slack.credentials['token']}"}
+    bearer = {"authorization": f"Bearer {slack.credentials['bot_token']}"}
     shown = slack.do("messages", channel=channel, thread=thread)
     files = [file for one in shown for file in one.get("files", ())]
     async with httpx.AsyncClient(trust_env=False, headers=bearer) as http:

@@ -425,6 +425,6 @@ async def test_a_forged_event_is_refused_over_http(site: tuple[Threadline, Site]
 
 async def test_without_a_secret_events_are_not_taken(line: Threadline, slack: Simulation) -> None:
     for secret in ({}, {"signing_secret": "short"}):
-        bare = {"bot_token": slack.credentials["token"], "api": f"{slack.url}/api"}
+        bare = {"bot_token": slack.credentials["bot_token"], "api": f"{slack.url}/api"}
         with pytest.raises(Unauthenticated, match="signing secret"):
             await line.accounts.connect("slack", bare | secret)

@@ -240,7 +240,7 @@ class AttachmentLost(ThreadlineError):
 
 
 class CallbackFailed(ThreadlineError):
-    """The callback did not prove that it belongs to the adapter."""
+    """What was called did not answer as it has to."""
 
     status = 422
 

@@ -135,7 +135,7 @@ def place(url: str, *, allow_private: bool = False) -> Place:
         raise AddressRefused("this is no URL.", field="url") from None
     scheme = parts.scheme
     if scheme not in PORTS or (scheme == "http" and not allow_private):
-        raise AddressRefused("the URL begins with https://.", field="url")
+        raise AddressRefused("the URL has to begin with https://.", field="url")
     if "@" in parts.netloc or "#" in url:
         raise AddressRefused("the URL holds neither a user nor a fragment.", field="url")
     port = PORTS[scheme] if port is None else port

@@ -8,7 +8,7 @@ written: opening says nothing to anybody and gives the same place again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -300,8 +300,8 @@ class Initiative:
             await self._go_on(send, name)
         return len(due)
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Work until told to stop."""
+    async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
+        """Work until told to stop. `well` is called after each round that the store answered."""
         bell = self._store.bell(everything=True)
         try:
             while not stopping.is_set():
@@ -311,6 +311,7 @@ class Initiative:
                     for send, name in due:
                         await self._go_on(send, name)
                     seconds = 0.0 if due else POLL_SECONDS if wait is None else wait
+                    well()
                 except ThreadlineError as error:
                     _log("initiative.store", error=error.code)
                 await pause(bell, stopping, min(seconds, POLL_SECONDS))

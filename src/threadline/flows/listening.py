@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -165,11 +165,15 @@ class Listeners:
         self._owner = owner or ("server" if vars(type(store)).get("kind") == "sqlite" else unique)
         self._tasks: dict[AccountKey, asyncio.Task[None]] = {}
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Listen until told to stop: every account that nobody else listens to."""
+    async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
+        """Listen until told to stop: every account that nobody else listens to.
+
+        `well` is called after each look for them.
+        """
         try:
             while not stopping.is_set():
                 await self._look()
+                well()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), LOOK_SECONDS)
         finally:

@@ -279,8 +279,11 @@ class Outbox:
                 return self._hands.attempts - before
             await asyncio.wait(self._hands.lanes.values())
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Work until told to stop; calls under way may end, their leases are given back."""
+    async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
+        """Work until told to stop; calls under way may end, their leases are given back.
+
+        `well` is called after each look that the store answered.
+        """
         bell = self._store.bell(everything=True)
         try:
             if self._store.kind == "sqlite":
@@ -289,6 +292,7 @@ class Outbox:
             while not stopping.is_set():
                 try:
                     seconds = await self._look()
+                    well()
                 except ThreadlineError as error:
                     _log("outbox.store", error=error.code)
                     seconds = AGAIN_SECONDS[2]

@@ -82,14 +82,18 @@ class Pushing:
         self._running: dict[int, asyncio.Task[None]] = {}
         self._alone = store.kind == "sqlite"
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Push until `stopping` is set; then every lease is given back."""
+    async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
+        """Push until `stopping` is set; then every lease is given back.
+
+        `well` is called after each look at who is to be pushed to.
+        """
         stop = asyncio.create_task(stopping.wait())
         async with self.push.outside.open() as post:
             try:
                 while not stopping.is_set():
                     self.push.changed.clear()
                     await self._look(post)
+                    well()
                     changed = asyncio.create_task(self.push.changed.wait())
                     await asyncio.wait(
                         {stop, changed},

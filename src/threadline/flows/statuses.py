@@ -47,6 +47,7 @@ class DeliveryStatus:
     resent: int = 0
     possible_duplicate: bool = False
     send: str | None = None
+    words: str = ""
     repeated: bool = False
 
 
@@ -82,6 +83,7 @@ def status_of(
         resent=row.resent,
         possible_duplicate=row.may_be_double,
         send=None if row.send is None else public(row.send),
+        words=row.text,
         repeated=repeated,
     )
 

@@ -96,7 +96,7 @@ class Slack(Simulated):
         """See `Scene.given`."""
         known = self.platform.credentials
         api = f"{self.platform.url}/api"
-        return {"bot_token": known["token"], "app_token": known["app_token"], "api": api}
+        return {"bot_token": known["bot_token"], "app_token": known["app_token"], "api": api}
 
     def attended(self) -> None:
         """See `Scene.attended`."""

@@ -23,6 +23,7 @@ from threadline.transports.guarded import Resolve, network, resolve
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 CONNECTIONS = 100
+ALLOWED = "Addresses of this machine and its networks need THREADLINE_ADAPTERS_ALLOW_PRIVATE=true."
 
 # Nothing of a request has left while one of these is raised.
 BEFORE = (
@@ -61,7 +62,10 @@ class HttpTransport:
         try:
             where = place(call.url, allow_private=self._allow_private)
         except AddressRefused as error:
-            raise Unsent(f"it may not be called: {error.detail}") from None
+            why = f"it may not be called: {error.detail}"
+            if not self._allow_private:
+                why += f" {ALLOWED}"
+            raise Unsent(why) from None
         url = httpcore.URL(
             scheme=where.scheme, host=where.host, port=where.port, target=where.target
         )

@@ -143,7 +143,7 @@ async def search_archive(session: Session, record: Record) -> None:
     if not hits:
         await session.reply(record, "I find nothing about that in what I may read.")
         return
-    lines = [f"About “{' '.join(words)}”, newest first:"]
+    lines = [f"About “{' '.join(words)}”, what was recorded last comes first:"]
     for hit in hits[:SHOWN]:
         found, ref = hit["record"], hit["ref"]
         day = (found["sent_at"] or found["recorded_at"])[:10]

@@ -153,7 +153,8 @@ async def _accounts(report: Report, line: Line) -> None:
         if why := await trouble_of(line, one):
             report.find(
                 f"{one.provider}/{one.account_id}: {why}",
-                f"Give it new credentials: threadline connect {one.provider}",
+                f"Where {one.provider} refuses the credentials, give new ones: threadline connect "
+                f"{one.provider}. Where it cannot be called, it is this shell's way to it.",
             )
 
 

@@ -10,7 +10,16 @@ import typer
 from threadline.entrypoints.cli.appending import read_text
 from threadline.entrypoints.cli.door import Exit, Line, act
 from threadline.entrypoints.cli.options import Home, Json, Limit, Ref, Scope, Store
-from threadline.entrypoints.cli.shown import cells, console, exactly, inert, say, table, write_json
+from threadline.entrypoints.cli.shown import (
+    cells,
+    console,
+    exactly,
+    inert,
+    inert_lines,
+    say,
+    table,
+    write_json,
+)
 from threadline.entrypoints.shapes import plain, span_of
 
 if TYPE_CHECKING:
@@ -18,6 +27,8 @@ if TYPE_CHECKING:
     from threadline.core.model import Attachment
     from threadline.flows.send_status import SendStatus
     from threadline.flows.statuses import DeliveryStatus
+
+WORDS = 60
 
 Speaker = Annotated[
     str,
@@ -267,7 +278,8 @@ def deliveries(
         made = table(*names, *(["send"] if first else []), right=["record"])
         for one in page.deliveries:
             place = "" if one.sequence is None else one.sequence
-            row = [one.id, exactly(one.created_at), one.session_id, one.ref, _state(one), place]
+            now = f"{_state(one)} “{one.words[:WORDS]}”" if one.words else _state(one)
+            row = [one.id, exactly(one.created_at), one.session_id, one.ref, now, place]
             made.add_row(*cells(*row, *([one.send or ""] if first else [])))
         console().print(made)
         if page.next is not None:
@@ -341,6 +353,8 @@ async def _meant(line: Line, name: str) -> tuple[str | None, SendStatus | None]:
 def _tell_trail(shown: DeliveryStatus, trail: tuple[Step, ...]) -> None:
     """A delivery through all its states."""
     say(f"{shown.id} by {inert(shown.session_id)} in {shown.ref}", "bold")
+    if shown.words:
+        say(f"“{inert_lines(shown.words)}”")
     made = table("when", "state", "what")
     for step in trail:
         made.add_row(*cells(exactly(step.at), step.state.value, step.note))

@@ -200,7 +200,7 @@ def create(
             "--kind",
             metavar="KIND",
             show_default=False,
-            help="controller, adapter or session. Left out: as --provider or --session says.",
+            help="controller, adapter or session; the last two need not be said.",
         ),
     ] = None,
     name: Annotated[
@@ -253,15 +253,23 @@ def create(
     """
 
     async def work(line: Line) -> None:
+        from threadline.core.errors import InvalidInput
         from threadline.core.model import Controller
         from threadline.entrypoints.cli.speaking import time_of
 
         asked = None
         if scopes is not None:
             asked = [one.strip() for one in scopes.split(",") if one.strip()]
-        known = "session" if session else "adapter" if provider else "controller"
+        known = kind or ("session" if session else "adapter" if provider else "")
+        if not known:
+            # A controller may do everything: nobody shall make one by leaving something out.
+            raise InvalidInput(
+                "say whose it is: --session NAME, --provider NAME --account ID, or "
+                "--kind controller for one that may do everything.",
+                field="kind",
+            )
         made = await line.tl.tokens.create(
-            kind or known,
+            known,
             name=name,
             scope=None if all_scopes else line.settings.scope,
             provider=provider,

@@ -10,10 +10,12 @@ import typer
 
 from threadline.entrypoints.cli.door import leave
 from threadline.entrypoints.cli.options import Json
-from threadline.entrypoints.cli.shown import inert, say, write_json
+from threadline.entrypoints.cli.shown import hint, inert, say, write_json
 from threadline.testing.simulators import SIMULATORS
 
 NAMES = sorted(SIMULATORS)
+# Where a server is, unless it was told otherwise.
+SERVER = "http://127.0.0.1:8080"
 
 
 def simulate(
@@ -57,6 +59,7 @@ def simulate(
 
     def work() -> None:
         needed()
+        from threadline.adapters.registry import load, providers
         from threadline.testing.simulators.serving import serve
 
         if name not in SIMULATORS:
@@ -70,8 +73,11 @@ def simulate(
                 write_json(about)
                 return
             say(f"A simulated {inert(name)} listens at {about['url']}", "bold")
-            for word, value in about["credentials"].items():
-                say(f"  {inert(word)}: {inert(str(value))}")
+            known = {"api": about["api"], "public_url": SERVER, **about["credentials"]}
+            asked = [one.name for one in load(providers()[name].dialect).asks()]
+            words = (f"--set {one}={inert(str(known[one]))}" for one in asked if one in known)
+            say(f"threadline connect {inert(name)} {' '.join(words)}")
+            hint("Both that and the server need THREADLINE_ADAPTERS_ALLOW_PRIVATE=true.")
 
         asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
 

@@ -387,6 +387,7 @@ class Delivery(Shape):
     resent: int
     possible_duplicate: bool
     send: str | None
+    words: str
     repeated: bool
 
 

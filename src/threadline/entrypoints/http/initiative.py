@@ -19,6 +19,7 @@ from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, c
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
 from threadline.entrypoints.http.keys import OWN
+from threadline.entrypoints.http.loops import beat
 from threadline.entrypoints.http.publishing import (
     AboutBody,
     Key,
@@ -193,7 +194,7 @@ async def cancel(send_id: FromPath[str], line: Line, caller: Asker) -> Answer:
 
 async def sends(line: Flows, stopping: asyncio.Event) -> None:
     """Do what is due: scheduled sends, and the next channel of those that failed."""
-    await line.initiative.run(stopping)
+    await line.initiative.run(stopping, beat)
 
 
 ROUTES = [send, page, show, cancel]

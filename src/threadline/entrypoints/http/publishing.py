@@ -17,6 +17,7 @@ from threadline.entrypoints.http.auth import BOUND, CONTROLLER, SESSION, Asker, 
 from threadline.entrypoints.http.bodies import AttachmentBody, Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import HEADER, OWN
+from threadline.entrypoints.http.loops import beat
 from threadline.entrypoints.shapes import plain, span_of
 from threadline.flows.every import Flows
 from threadline.flows.statuses import DeliveryStatus
@@ -210,7 +211,7 @@ async def cancel(delivery: FromPath[str], line: Line, caller: Asker) -> Answer:
 
 async def outbox(line: Flows, stopping: asyncio.Event) -> None:
     """Carry out what sessions say on platforms."""
-    await line.outbox.run(stopping)
+    await line.outbox.run(stopping, beat)
 
 
 ROUTES = [publish, page, show, steps, confirm, resend, drop, cancel]

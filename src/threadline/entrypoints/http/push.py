@@ -18,6 +18,7 @@ from threadline.core.push import MAX_BYTES
 from threadline.entrypoints.http.auth import CONTROLLER, SESSION, Asker, Line, callers
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer
+from threadline.entrypoints.http.loops import beat
 from threadline.entrypoints.shapes import handed_of, plain
 from threadline.flows.every import Flows
 from threadline.flows.push import PushShown
@@ -95,7 +96,7 @@ async def prove(session: FromPath[str], line: Line, caller: Asker) -> Answer:
 
 async def pushing(line: Flows, stopping: asyncio.Event) -> None:
     """Push to the proven targets of all sessions."""
-    await Pushing(line.store, line.push, form).run(stopping)
+    await Pushing(line.store, line.push, form).run(stopping, beat)
 
 
 ROUTES = [set_target, show, remove, prove]

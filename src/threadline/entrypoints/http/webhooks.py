@@ -14,6 +14,7 @@ from threadline.entrypoints.http.auth import CONTROLLER, OPEN, Asker, Line, call
 from threadline.entrypoints.http.bodies import Body
 from threadline.entrypoints.http.conversations import Answer, Id
 from threadline.entrypoints.http.keys import ONCE, OWN
+from threadline.entrypoints.http.loops import beat
 from threadline.entrypoints.shapes import plain
 from threadline.flows.accounts import PATH
 from threadline.flows.every import Flows
@@ -163,7 +164,7 @@ def _told(told: Told) -> Answer:
 
 async def listeners(line: Flows, stopping: asyncio.Event) -> None:
     """Fetch the events of accounts that have no webhook."""
-    await line.listeners.run(stopping)
+    await line.listeners.run(stopping, beat)
 
 
 ROUTES = [receive, transaction, verify, connect, asks, check, hydrate]

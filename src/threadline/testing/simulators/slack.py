@@ -34,8 +34,8 @@ class Slack(Sockets):
     api: ClassVar[str] = "/api"
 
     def credentials(self) -> dict[str, str]:
-        """What the app's page shows; `api` is under `/api`."""
-        return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SECRET}
+        """What the app's pages show."""
+        return {"bot_token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SECRET}
 
     # --- the Web API -------------------------------------------------------------------------
 

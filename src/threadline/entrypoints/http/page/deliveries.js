@@ -26,7 +26,8 @@ function acts(delivery, done) {
   return (ACTS[delivery.state] ?? []).map(([act, label, about]) =>
     h("button.small", { type: "button", onclick: async () => {
       const path_ = path("/v1/deliveries", delivery.id, act);
-      if (await sure(`${label}?`, about, label, () => post(path_, {}))) {
+      const asked = delivery.words ? `“${delivery.words.slice(0, 300)}” ${about}` : about;
+      if (await sure(`${label}?`, asked, label, () => post(path_, {}))) {
         toast("Done.");
         done();
       }
@@ -37,11 +38,11 @@ export const state = (delivery) => h("span.state", { class: delivery.state }, de
 
 /** Every step it took, for whoever wants to know why. */
 async function steps(delivery) {
-  const place = h("div.content", null, h("p.faint", null, "…"));
+  const place = h("div.content", null, words(delivery), h("p.faint", null, "…"));
   dialog(`What ${delivery.session_id} said`, place).classList.add("wide");
   try {
     const found = await read(path("/v1/deliveries", delivery.id, "steps"));
-    place.replaceChildren(table(["State", "When", "Note"], found.steps.map((one) => [
+    place.replaceChildren(words(delivery) ?? "", table(["State", "When", "Note"], found.steps.map((one) => [
       state(one),
       h("time", { datetime: one.at, title: exact(one.at) }, when(one.at)),
       named(one.note)]), "It took no step yet."));
@@ -62,11 +63,14 @@ function place(delivery) {
   return h("a", { href: `${room}/${delivery.sequence}` }, `#${delivery.sequence}`);
 }
 
+/** What is to be said; once it is, the transcript has it. */
+const words = (delivery) => (delivery.words ? h("p.saying", { dir: "auto" }, delivery.words) : null);
+
 /** A delivery in a narrow list. */
 export const deliveryItem = (one, done) => h("li", null,
   h("span", null, state(one), " ", named(one.session_id, "bdi.name"), " ", one.sequence === null ? null : place(one),
     h("time", { datetime: one.created_at, title: exact(one.created_at) }, ago(one.created_at))),
-  why(one) ? h("small", null, why(one)) : null,
+  words(one), why(one) ? h("small", null, why(one)) : null,
   acts(one, done));
 
 export class Deliveries {
@@ -77,7 +81,7 @@ export class Deliveries {
         ? ["pending", "sending", "uncertain"].includes(one.state) : one.state === wanted));
       return table(["State", "Session", "Where", "Said", "Attempts", "Why", ""], seen.map((one) => [
         state(one), named(one.session_id),
-        h("span", null, h("bdi", null, one.ref.conversation_id), " ", place(one)),
+        h("span", null, h("bdi", null, one.ref.conversation_id), " ", place(one), words(one)),
         h("time", { datetime: one.created_at, title: exact(one.created_at) }, ago(one.created_at)),
         String(one.attempts), why(one), h("span.acts", null, acts(one, () => this.list.again()),
           h("button.small", { type: "button", onclick: () => steps(one) }, "Steps"))]),

@@ -11,7 +11,7 @@ const AT_ONCE = 300;
 const UNASKED = 1000;
 
 /** Whether a room is history alone: it was imported, and nobody speaks or reads there. */
-const archived = (room) => ["complete", "failed"].includes(room.hydration) && !room.bound && !room.grouped && !room.members;
+const archived = (room) => ["complete", "failed"].includes(room.hydration) && !room.bound && !room.grouped;
 
 export class Rooms {
   constructor({ open }) {

@@ -1,0 +1,53 @@
+"""A platform without an account: what `simulate` prints is the command that connects it."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.conftest import Shell
+from threadline.testing.simulators import SIMULATORS
+
+
+@contextmanager
+def simulated(shell: Shell, name: str) -> Iterator[list[str]]:
+    """A platform somebody started, and the command that it told them."""
+    running: subprocess.Popen[str] = shell.start("simulate", name)
+    assert running.stdout is not None
+    try:
+        told = next(line for line in running.stdout if line.startswith("threadline connect "))
+        yield shlex.split(told)[1:]
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.parametrize("name", sorted(SIMULATORS))
+def test_the_command_that_a_simulator_prints_connects_it(shell: Shell, name: str) -> None:
+    shell.settings["THREADLINE_ADAPTERS_ALLOW_PRIVATE"] = "true"
+    with simulated(shell, name) as command:
+        made = shell.good(*command, "--json").json
+
+    assert made["state"]["provider"] in (name, "whatsapp")
+
+
+def test_where_this_machine_may_not_be_called_it_says_what_allows_it(shell: Shell) -> None:
+    with simulated(shell, "telegram") as command:
+        refused = shell(*command, "--json")
+
+    assert refused.error["code"] == "callback_failed"
+    assert "THREADLINE_ADAPTERS_ALLOW_PRIVATE=true" in refused.error["message"]
+    assert command[-1].partition("=")[2] not in refused.err
+
+
+def test_nobody_makes_a_controller_by_leaving_something_out(ready: Shell) -> None:
+    refused = ready("token", "create", "--json")
+
+    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
+    assert "--session NAME" in refused.error["message"]
+    assert ready.good("token", "list", "--json").json == {"tokens": []}
+    assert ready.good("token", "create", "--kind", "controller").out.startswith("tl_c_")

@@ -19,6 +19,7 @@ from threadline.core.ids import public
 from threadline.core.model import Controller
 from threadline.core.ports import Store
 from threadline.core.sends import Repeat
+from threadline.entrypoints.http.auth import GUEST_COOKIE, which_guest
 from threadline.entrypoints.http.buckets import Buckets, GuestLimits
 from threadline.entrypoints.http.server import ServerSettings, make_app
 
@@ -140,7 +141,9 @@ async def world(tl: Threadline) -> World:
     for caller, room in (("guest", "lobby"), ("elsewhere", "cellar")):
         door = await tl.links.create(rooms[room], caller=boss)
         guest = await tl.guests.enter(door.secret or "", "Ada")
-        made.headers[caller] = cookie("threadline_guest_here", guest.secret, guest.csrf)
+        made.headers[caller] = cookie(
+            f"{GUEST_COOKIE}_{which_guest(door.secret or '')}", guest.secret, guest.csrf
+        )
     made.headers["nobody"] = {}
     return made
 

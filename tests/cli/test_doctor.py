@@ -113,6 +113,19 @@ def test_a_file_others_may_read_is_found(ready: Shell, name: str) -> None:
     assert advice == f"Run: chmod 600 {file}"
 
 
+def test_what_is_open_to_others_is_closed_to_them_where_it_is_asked_for(ready: Shell) -> None:
+    home = ready.folder / "home"
+    opened = {home: 0o755, ready.store: 0o640, Path(f"{ready.store}.key"): 0o604}
+    for one, mode in opened.items():
+        one.chmod(mode)
+
+    done = ready.good("doctor", "--repair", "--json").json
+
+    assert [oct(one.stat().st_mode & 0o777) for one in opened] == ["0o700", "0o600", "0o600"]
+    assert sorted(done["repaired"]) == sorted(f"closed {one} to others" for one in opened)
+    assert ready.good("doctor", "--repair", "--json").json["repaired"] == []
+
+
 def open_to_all() -> None:
     """Nothing is taken from the mode of a new file."""
     os.umask(0)

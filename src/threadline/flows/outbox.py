@@ -280,10 +280,8 @@ class Outbox:
             await asyncio.wait(self._hands.lanes.values())
 
     async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
-        """Work until told to stop; calls under way may end, their leases are given back.
-
-        `well` is called after each look that the store answered.
-        """
+        """Work until told to stop; calls under way may end, their leases are given back. `well` is
+        called after each look that the store answered."""
         bell = self._store.bell(everything=True)
         try:
             if self._store.kind == "sqlite":

@@ -89,7 +89,10 @@ def search(
 def doctor(
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Also put right what may be: windows, expired, drifted."),
+        typer.Option(
+            "--repair",
+            help="Also put right what may be: files open to others, windows, expired, drifted.",
+        ),
     ] = False,
     scope: Scope = None,
     home: Home = None,
@@ -113,7 +116,7 @@ def doctor(
     def work() -> int:
         report = Report()
         settings = settings_of(store, scope, home)
-        surroundings(report, settings, os.environ)
+        surroundings(report, settings, os.environ, repair=repair)
         asyncio.run(examine(report, settings, repair=repair))
         if as_json:
             write_json(report.plain())

@@ -43,7 +43,9 @@ REMOTE = frozenset(
 FURTHER = frozenset({"TRACE", "TOKEN", "URL"})
 
 
-def surroundings(report: Report, settings: Settings, env: Mapping[str, str]) -> None:
+def surroundings(
+    report: Report, settings: Settings, env: Mapping[str, str], *, repair: bool
+) -> None:
     """Note what is wrong around the store."""
     report.fact("store", shown_url(settings.url))
     report.fact("home", settings.folder)
@@ -52,11 +54,11 @@ def surroundings(report: Report, settings: Settings, env: Mapping[str, str]) -> 
     extras(report, settings)
     listening(report, settings)
     files(report)
-    home(report, settings)
+    home(report, settings, repair=repair)
     file = sqlite_file(settings.url)
     if file is not None:
         disk(report, file)
-    private(report, settings, file)
+    private(report, settings, file, repair=repair)
 
 
 def misspelt(report: Report, env: Mapping[str, str]) -> None:
@@ -143,13 +145,14 @@ def files(report: Report) -> None:
         )
 
 
-def home(report: Report, settings: Settings) -> None:
+def home(report: Report, settings: Settings, *, repair: bool) -> None:
     """The home folder is for its owner only."""
     folder = settings.folder
     if folder.exists() and not folder.is_dir():
         report.find(f"{folder} is no folder.", "Name another one with THREADLINE_HOME.")
     elif folder.is_dir() and folder.stat().st_mode & OTHERS:
-        report.find(f"others may look into the folder {folder}.", f"Run: chmod 700 {folder}")
+        what = f"others may look into the folder {folder}."
+        shut(report, what, folder, 0o700, repair=repair)
 
 
 def disk(report: Report, file: Path) -> None:
@@ -201,7 +204,7 @@ def file_system(folder: Path, mounts: str) -> str:
     return found
 
 
-def private(report: Report, settings: Settings, file: Path | None) -> None:
+def private(report: Report, settings: Settings, file: Path | None, *, repair: bool) -> None:
     """Files that are secrets, or hold what people said, are for their owner only."""
     key = Path(settings.key_file).expanduser() if settings.key_file else Path(f"{file}.key")
     if key.exists():
@@ -211,7 +214,16 @@ def private(report: Report, settings: Settings, file: Path | None) -> None:
         watched.append(("the store", file))
     for what, one in watched:
         if one.is_file() and one.stat().st_mode & OTHERS:
-            report.find(f"others may read {what} {one}.", f"Run: chmod 600 {one}")
+            shut(report, f"others may read {what} {one}.", one, 0o600, repair=repair)
+
+
+def shut(report: Report, what: str, path: Path, mode: int, *, repair: bool) -> None:
+    """What is open to others is closed to them, or it is said how."""
+    if repair:
+        path.chmod(mode)
+        report.repaired.append(f"closed {path} to others")
+    else:
+        report.find(what, f"Run: chmod {mode:o} {path}")
 
 
 def leftover(report: Report, hatch: Path, *, is_served: bool, repair: bool) -> None:

@@ -70,7 +70,7 @@ export function row(model, sequence, view) {
     heading,
     gutter(record, view),
     h("div.body", null,
-      goes ? null : head(record, mine, view),
+      goes ? (view.guest ? null : routed(record, view)) : head(record, mine, view),
       quote(model, record, view),
       content(record),
       files(record, view),
@@ -205,7 +205,8 @@ function event(model, record, view) {
   const refused = record.refused && h("span.bad", null, `refused: ${record.refused}`);
   if (record.event === "notice") {
     const [drawing, label] = noted(record);
-    return h("div.told", null, h("p.kind", null, icon(drawing), label, at, refused), record.text ? prose(record.text.replace(/^Not said again: /, "")) : null);
+    const text = record.text.startsWith(`${label}: `) ? record.text.slice(label.length + 2) : record.text;
+    return h("div.told", null, h("p.kind", null, icon(drawing), label, at, refused), text ? prose(text) : null);
   }
   if (record.event === "member") {
     const by = !record.text.includes(author(record));

@@ -77,7 +77,6 @@ async def simulated(web: Web, there: Simulation, ground: Ground) -> Platform:
     if there.name == "telegram":
         known |= {"mode": "webhook", "webhook_secret": SECRET}
     if there.name == "slack":
-        known["bot_token"] = known.pop("token")
         del known["app_token"]
     account, url = await _connect(web, there.name, known)
     secret = SECRET if there.name == "telegram" else ""

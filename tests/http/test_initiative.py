@@ -443,7 +443,9 @@ async def test_what_ended_is_forgotten(site: Site, place: Place, clock: StillClo
 def test_the_administrator_of_a_machine_is_human(served: Served) -> None:
     """So is whoever the command line says; an ordinary controller is not."""
     made = [
-        served.command("token", "create", *more, "--all-scopes").stdout.split()[0]
+        served.command(
+            "token", "create", "--kind", "controller", *more, "--all-scopes"
+        ).stdout.split()[0]
         for more in ((), ("--human",))
     ]
     states = []

@@ -269,7 +269,7 @@ async def test_files_come_and_go_with_the_token_alone(
         channel=room, content="bytes", filename="b.txt", initial_comment="see"
     )
     [file] = shared["files"]
-    bearer = {"authorization": f"Bearer {slack.credentials['token']}"}
+    bearer = {"authorization": f"Bearer {slack.credentials['bot_token']}"}
     async with httpx.AsyncClient(trust_env=False) as http:
         opened = await http.get(file["url_private"], headers=bearer)
         closed = await http.get(file["url_private"])
@@ -371,7 +371,7 @@ async def test_tokens_scopes_and_rooms_that_do_not_fit_are_refused(
 def test_a_body_is_read_as_what_it_says_it_is(
     slack: Simulation, kind: str, body: str, error: str, warning: str
 ) -> None:
-    headers = {"authorization": f"Bearer {slack.credentials['token']}"}
+    headers = {"authorization": f"Bearer {slack.credentials['bot_token']}"}
     headers |= {"content-type": kind} if kind else {}
     with httpx.Client(trust_env=False) as http:
         url = f"{slack.url}/api/chat.postMessage"
@@ -381,7 +381,7 @@ def test_a_body_is_read_as_what_it_says_it_is(
 
 
 def test_arguments_in_json_are_passed_over_where_a_method_takes_none(slack: Simulation) -> None:
-    headers = {"authorization": f"Bearer {slack.credentials['token']}"}
+    headers = {"authorization": f"Bearer {slack.credentials['bot_token']}"}
     with httpx.Client(trust_env=False) as http:
         url = f"{slack.url}/api/conversations.history"
         said = http.post(url, json={"channel": "C0GENERAL"}, headers=headers).json()

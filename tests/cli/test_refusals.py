@@ -152,3 +152,12 @@ def test_wrong_settings_end_with_two(ready: Shell) -> None:
 
     assert (refused.code, refused.error["code"]) == (2, "config_error")
     assert "stroe" in refused.error["message"]
+
+
+def test_nobody_makes_a_controller_by_leaving_something_out(ready: Shell) -> None:
+    refused = ready("token", "create", "--json")
+
+    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
+    assert "--session NAME" in refused.error["message"]
+    assert ready.good("token", "list", "--json").json == {"tokens": []}
+    assert ready.good("token", "create", "--kind", "controller").out.startswith("tl_c_")

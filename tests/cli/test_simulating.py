@@ -42,12 +42,3 @@ def test_where_this_machine_may_not_be_called_it_says_what_allows_it(shell: Shel
     assert refused.error["code"] == "callback_failed"
     assert "THREADLINE_ADAPTERS_ALLOW_PRIVATE=true" in refused.error["message"]
     assert command[-1].partition("=")[2] not in refused.err
-
-
-def test_nobody_makes_a_controller_by_leaving_something_out(ready: Shell) -> None:
-    refused = ready("token", "create", "--json")
-
-    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
-    assert "--session NAME" in refused.error["message"]
-    assert ready.good("token", "list", "--json").json == {"tokens": []}
-    assert ready.good("token", "create", "--kind", "controller").out.startswith("tl_c_")

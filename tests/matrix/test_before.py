@@ -276,6 +276,19 @@ async def test_a_room_that_somebody_else_gave_our_alias_is_not_taken_for_ours(
 
 
 @pytest.mark.acceptance("H6")
+@pytest.mark.acceptance("H2")
+async def test_a_room_of_our_alias_that_we_are_not_in_yet_may_be_asked_for_again(
+    people: People, bot: Bot
+) -> None:
+    """Another node of ours has named it and is on its way in; nothing is refused for good."""
+    ada, eve = await people("ada"), await people("eve")
+    await eve.room(alias_localpart=alias_of(bot.user, ada.user))
+
+    step, _ = await opened(bot, ada.user)
+
+    assert isinstance(step, Doubt)
+
+
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "by its alias"])
 @pytest.mark.parametrize("comes", [True, False], ids=["there", "invited"])
 async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(

@@ -88,12 +88,10 @@ def read_direct(
             room, state = _room(call), decoded(answer.body)
             events = state if ok and isinstance(state, list) else []
             there = _there(events)
-            if me not in there and _asked(call, "new"):
-                # Whoever makes it at this moment has named it and is not in it yet.
-                return Doubt(reason="the room with this person is being made.")
             if me not in there:
-                reason = "the direct room with this person is there, and not ours any more."
-                return Refused(failure=Failure.NOT_FOUND, reason=reason)
+                # Whoever makes it at this moment has named it and is not in it yet.
+                reason = "the room with this person is being made, or is not ours any more."
+                return Doubt(reason=reason)
             if there - {me, address} or not _makers(events) <= {me, address}:
                 return _create(api, me, address, room)
             if address in there:
@@ -106,13 +104,12 @@ def read_direct(
                 return Doubt(reason="the answer names no room.")
             if call.route == CREATE:
                 return list_direct(api, me, made_room)
-            query = {"new": 1} if _asked(call, "new") else None
-            return api.call("GET", "rooms", made_room, "state", query=query, route=STATE)
-        case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE":
-            return _by_alias(api, me, call, new=False)
-        case "opening.create" if isinstance(refusal(answer), Doubt):
+            return api.call("GET", "rooms", made_room, "state", route=STATE)
+        case "opening.create" if said.get("errcode") == "M_ROOM_IN_USE" or isinstance(
+            refusal(answer), Doubt
+        ):
             # Of two who make it at once, one is told in no other way that it is there.
-            return _by_alias(api, me, call, new=True)
+            return _by_alias(api, me, call)
         case "opening.alias" if answer.status == 404:
             return Doubt(reason="the room with this person is not there yet.")
         case "opening.invite" if ok:
@@ -163,11 +160,10 @@ def _create(api: Api, me: str, address: str, instead: str = "") -> ApiCall:
     return api.call("POST", "createRoom", body=wanted, route=CREATE)
 
 
-def _by_alias(api: Api, me: str, create: ApiCall, *, new: bool) -> ApiCall:
-    """Ask which room has the alias; `new` is one that may be made at this moment."""
+def _by_alias(api: Api, me: str, create: ApiCall) -> ApiCall:
+    """Ask which room has the alias; it may be made at this moment."""
     alias = f"#{json_object(create.body)['room_alias_name']}:{server_of(me)}"
-    query = {"new": 1} if new else None
-    return api.call("GET", "directory", "room", alias, query=query, route=ALIAS)
+    return api.call("GET", "directory", "room", alias, route=ALIAS)
 
 
 def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:

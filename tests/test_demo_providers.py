@@ -7,12 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.told import OF_THE_CHAPTERS, places_of
+from tests.warm import PROGRAM
 from threadline.adapters.registry import providers
 from threadline.core.errors import ConfigError
 from threadline.entrypoints.cli.demo_means import ANSWERS
@@ -21,7 +21,6 @@ from threadline.testing import scenes
 from threadline.testing.scenes import SCENES, Simulated
 from threadline.testing.simulation import Simulation
 
-PROGRAM = str(Path(sys.executable).with_name("threadline"))
 SECONDS = 120.0
 
 

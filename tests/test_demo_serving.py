@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.warm import PROGRAM
 from threadline.entrypoints.cli.demo import SAMPLE
 from threadline.entrypoints.cli.demo_agents import asked_for, minutes_of, words_of
 
-PROGRAM = str(Path(sys.executable).with_name("threadline"))
 SECONDS = 60.0
 ASKED = r"kill -9 (\d+)\s+# (the server|@\w+)"
 

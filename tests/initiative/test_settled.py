@@ -9,6 +9,7 @@ import pytest
 
 from tests.initiative.conftest import said
 from tests.initiative.test_channels import Both, both, discord, outcomes
+from tests.initiative.test_doubt import in_doubt
 from tests.whatsapp.test_story import Scene, meta, scene
 from threadline import Threadline
 from threadline.core.errors import LimitReached, NotSent
@@ -177,21 +178,3 @@ async def delivery_of(line: Threadline, sent: SendStatus) -> str:
     found = (await line.initiative.show(sent.id)).delivery
     assert found is not None
     return found.id
-
-
-async def in_doubt(scene: Scene, clock: StillClock, text: str) -> SendStatus:
-    """The only send of a day, of which nobody knows whether it was said, set aside."""
-    line = scene.line
-    await line.consents.grant("agent", "whatsapp", scene.ref.account_id)
-    await line.consents.set_limits({"recipient_per_day": 1, "recipient_per_hour": 0})
-    scene.platform.fault("status", status=502, place=scene.user)
-    sent = await line.initiative.send("agent", f"whatsapp:{scene.user}", text)
-    assert sent.delivery is not None
-    bell = line.store.bell(everything=True)
-    async with asyncio.timeout(60):
-        while not (await line.deliveries.show(sent.delivery.id)).parked:
-            clock.move(seconds=20)
-            await bell.wait(0.2)
-    bell.close()
-    assert (await line.initiative.show(sent.id)).state is SendState.UNCERTAIN
-    return sent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mautrix.types import RoomCreatePreset, RoomID
 
-from tests.matrix.conftest import Bot, People, account_of
+from tests.matrix.conftest import Bot, People, Person, account_of
 from threadline.adapters.matrix import Matrix
 from threadline.adapters.matrix_api import Api
 from threadline.adapters.matrix_opening import alias_of
@@ -44,6 +44,20 @@ async def opened(bot: Bot, address: str) -> Any:
     while isinstance(step, ApiCall):
         step, calls = bot.dialect.read_direct(address, step, await bot.call(step)), calls + 1
     return step, calls
+
+
+async def opened_with_a_third(
+    people: People, bot: Bot, ada: Person, *, comes: bool = True
+) -> ConversationRef:
+    """Her room with us, into which she invited somebody, who came or did not."""
+    eve = await people("eve")
+    first, _ = await opened(bot, ada.user)
+    assert isinstance(first, ConversationRef)
+    await ada.enters(first.conversation_id)
+    await ada.invites(first.conversation_id, eve.user)
+    if comes:
+        await eve.enters(first.conversation_id)
+    return first
 
 
 @pytest.mark.acceptance("F12")
@@ -117,12 +131,8 @@ async def test_a_direct_room_that_a_third_one_came_into_is_used_no_more(
     people: People, bot: Bot
 ) -> None:
     """What is said there is read by others, and one person's consent says nothing about them."""
-    ada, eve = await people("ada"), await people("eve")
-    first, _ = await opened(bot, ada.user)
-    room = first.conversation_id
-    await ada.enters(room)
-    await ada.invites(room, eve.user)
-    await eve.enters(room)
+    ada = await people("ada")
+    first = await opened_with_a_third(people, bot, ada)
 
     again, _ = await opened(bot, ada.user)
 
@@ -295,14 +305,9 @@ async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(
     people: People, bot: Bot, listed: bool, comes: bool
 ) -> None:
     """Whether the account still lists it as direct, or finds it by its alias."""
-    ada, eve = await people("ada"), await people("eve")
-    first, _ = await opened(bot, ada.user)
-    room = first.conversation_id
-    await ada.enters(room)
-    await ada.invites(room, eve.user)
-    if comes:
-        await eve.enters(room)
-    await ada.client.leave_room(RoomID(room))
+    ada = await people("ada")
+    first = await opened_with_a_third(people, bot, ada, comes=comes)
+    await ada.client.leave_room(RoomID(first.conversation_id))
     if not listed:
         api = Api(bot.account.settings["api"], bot.token)
         await bot.call(api.call("PUT", "user", bot.user, "account_data", "m.direct", body={}))

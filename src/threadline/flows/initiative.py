@@ -245,15 +245,12 @@ class Initiative:
         if isinstance(caller, SessionCaller):
             authority.may_say(caller, caller.session, "send")
         before = await self.show(send_id, caller=caller)
-        number = number_of(send_id) or 0
-        row = await self._store.read(ReadSend(number=number))
+        row = await self._store.read(ReadSend(number=number_of(send_id) or 0))
         if row.state in WAITING and row.due_at is not None:
             # Its time, or its next channel, has not come yet.
             await self._store.run(
                 WriteEnd(
-                    send=number,
-                    scope=row.scope_id,
-                    step=row.step,
+                    send=row,
                     state=SendState.CANCELLED,
                     reason="taken back.",
                     tried=row.tried,
@@ -348,23 +345,14 @@ class Initiative:
         except ThreadlineError as failed:
             error, passes = failed, isinstance(failed, NoAdapter)
         if passes and (scheduled or lives):
-            await self._store.run(Postpone(send=send.id, step=send.step))
+            await self._store.run(Postpone(send=send))
         else:
             await self._end(send, SendState.FAILED, str(error), tried)
 
     async def _end(
         self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]
     ) -> None:
-        await self._store.run(
-            WriteEnd(
-                send=send.id,
-                scope=send.scope_id,
-                step=send.step,
-                state=state,
-                reason=reason,
-                tried=tried,
-            )
-        )
+        await self._store.run(WriteEnd(send=send, state=state, reason=reason, tried=tried))
 
 
 def _log(event: str, **facts: Any) -> None:

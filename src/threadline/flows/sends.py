@@ -235,9 +235,7 @@ def nowhere(ref: ConversationRef, now: datetime) -> Conversation:
 class WriteEnd(Story[None]):
     """A send that nothing could carry, or that somebody took back."""
 
-    send: int
-    scope: str
-    step: int
+    send: Send
     state: SendState
     reason: str
     tried: tuple[Tried, ...]
@@ -245,13 +243,13 @@ class WriteEnd(Story[None]):
 
     def needs(self) -> Needs:
         """Both, so that no other step is overwritten."""
-        return Needs(hold=((CHAIN, self.scope), (SEND, self.send)))
+        return Needs(hold=((CHAIN, self.send.scope_id), (SEND, self.send.id)))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""
         draft = Draft(loaded)
-        row = draft.get(SEND, self.send)
-        if row is not None and row.step == self.step:
+        row = draft.get(SEND, self.send.id)
+        if row is not None and row.step == self.send.step:
             end(draft, replace(row, tried=self.tried), self.state, self.reason, now, self.by)
         return draft.changes, None
 
@@ -354,17 +352,16 @@ class ForgetIntents(Story[int]):
 class Postpone(Story[None]):
     """Look at a send again later: what it needs cannot be asked for at the moment."""
 
-    send: int
-    step: int
+    send: Send
 
     def needs(self) -> Needs:
         """The row, so that no other step is overwritten."""
-        return Needs(hold=((SEND, self.send),))
+        return Needs(hold=((SEND, self.send.id),))
 
     def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
         """Nothing where somebody else took the step."""
-        changes, row = Changes(), loaded.get(SEND, self.send)
-        if row is not None and row.step == self.step:
+        changes, row = Changes(), loaded.get(SEND, self.send.id)
+        if row is not None and row.step == self.send.step:
             changes.put(SEND, row.id, replace(row, due_at=now + AGAIN))
         return changes, None
 

@@ -22,7 +22,8 @@ class DeliveryStatus:
     `confirmed` counts the parts of `parts` that have a receipt. One that is `parked` is uncertain,
     and its lane went on: it waits for a receipt, or for a person. `resent` counts how often a
     person said it again; a `possible_duplicate` was in doubt when that was done. `send` is the id
-    of what it belongs to, where the session wrote on its own initiative.
+    of what it belongs to, where the session wrote on its own initiative. `words` are what is to be
+    said, empty once it stands in the transcript.
     """
 
     id: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,8 @@ from threadline.flows.uploads import Uploads, record_file, reference
 
 STEPS = 12
 OPEN_SECONDS = 20.0
+# Openings of one account at the same time.
+TURNS = 8
 # What a person, the settings or a platform's ways decided: another channel may be open.
 PASSED_ON = (
     ConsentRequired,
@@ -54,6 +57,7 @@ PASSED_ON = (
     ReplyRouteConflict,
     WindowClosed,
 )
+AccountKey = tuple[str, str, str]
 # What a platform answers while it is away or busy.
 PASSING = (Failure.TRANSIENT, Failure.RATE_LIMITED)
 # Nothing is known, so nothing may be concluded; who works on it comes again.
@@ -89,6 +93,9 @@ class Attempts:
         self._uploads = uploads
         self._limits = limits
         self._pace = pace
+        self._turns: defaultdict[AccountKey, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(TURNS)
+        )
 
     async def make(
         self,
@@ -204,8 +211,9 @@ class Attempts:
         wire = self._channels.transport(channel.provider)
         key = f"open-{random.getrandbits(64):x}"
         call = dialect.open_direct(channel.address, key)
+        turn = self._turns[scope, channel.provider, channel.account_id]
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(OPEN_SECONDS), turn:
                 for _ in range(STEPS):
                     step = dialect.read_direct(channel.address, call, await wire.perform(call))
                     if isinstance(step, ConversationRef):

@@ -19,7 +19,6 @@ from threadline.core.deliveries import Words
 from threadline.core.errors import (
     IdempotencyConflict,
     InvalidInput,
-    NoAdapter,
     ThreadlineError,
 )
 from threadline.core.ids import number_of
@@ -35,26 +34,22 @@ from threadline.core.sends import (
     Repeat,
     Send,
     SendState,
-    Tried,
 )
-from threadline.flows.attempts import UNKNOWN, Attempts
+from threadline.flows.attempts import Attempts
 from threadline.flows.clocks import checked_repeat
 from threadline.flows.deliveries import Deliveries
+from threadline.flows.due import DueSends
 from threadline.flows.keys import checked_key
 from threadline.flows.looking import where_of
-from threadline.flows.pausing import pause
-from threadline.flows.planning import Plan, ReadPlan, Recipient
+from threadline.flows.planning import ReadPlan, Recipient
 from threadline.flows.send_status import SendStatus
 from threadline.flows.sends import (
     LONGEST_WAIT,
     ForgetIntents,
     Keyed,
-    Postpone,
     ReadKnown,
-    ReadNow,
     ReadSend,
     ReadSends,
-    TakeDue,
     WriteEnd,
     WriteRefusal,
     WriteScheduled,
@@ -85,6 +80,7 @@ class Initiative:
         self._limits = limits
         self._pace = pace
         self._attempts = Attempts(store, channels, uploads, limits, pace)
+        self._due = DueSends(store, self._attempts, pace)
 
     async def send(
         self,
@@ -165,7 +161,15 @@ class Initiative:
 
     async def _begin(self, keyed: Keyed, intent_for: timedelta, caller: Caller) -> SendStatus:
         asked = keyed.asked
-        plan = await self._plan(keyed.session, keyed.scope, asked.to, asked.via, caller)
+        plan = await self._store.read(
+            ReadPlan(
+                session=keyed.session,
+                scope=keyed.scope,
+                to=Recipient.of(asked.to),
+                via=asked.via,
+                caller=caller,
+            )
+        )
         send = Send(
             id=0,
             scope_id=keyed.scope,
@@ -192,11 +196,6 @@ class Initiative:
         if isinstance(answer, SendStatus):
             return answer
         raise answer.error
-
-    async def _plan(self, session: str, scope: str, to: str, via: str, caller: Caller) -> Plan:
-        return await self._store.read(
-            ReadPlan(session=session, scope=scope, to=Recipient.of(to), via=via, caller=caller)
-        )
 
     async def _refused(self, keyed: Keyed, caller: Caller, error: ThreadlineError) -> None:
         await self._store.run(
@@ -292,71 +291,8 @@ class Initiative:
 
         Answers how many were looked at.
         """
-        due, _ = await self._store.run(TakeDue())
-        for send, name in due:
-            await self._go_on(send, name)
-        return len(due)
+        return await self._due.round()
 
     async def run(self, stopping: asyncio.Event, well: Callable[[], None] = lambda: None) -> None:
-        """Work until told to stop. `well` is called after each round that the store answered."""
-        bell = self._store.bell(everything=True)
-        try:
-            while not stopping.is_set():
-                seconds = POLL_SECONDS
-                try:
-                    due, wait = await self._store.run(TakeDue())
-                    for send, name in due:
-                        await self._go_on(send, name)
-                    seconds = 0.0 if due else POLL_SECONDS if wait is None else wait
-                    well()
-                except ThreadlineError as error:
-                    _log("initiative.store", error=error.code)
-                await pause(bell, stopping, min(seconds, POLL_SECONDS))
-        finally:
-            bell.close()
-
-    async def _go_on(self, send: Send, name: str) -> None:
-        now = await self._store.read(ReadNow())
-        caller = SessionCaller(name, send.scope_id, frozenset({"read", "send", "publish"}))
-        due = send.at or now
-        if not name:
-            await self._end(send, SendState.CANCELLED, "the session was retired.", send.tried)
-            return
-        if send.state is SendState.SCHEDULED and now - due > self._pace.time_to_live:
-            why = f"it was due at {due:%Y-%m-%d %H:%M}Z and nothing worked on it in time."
-            await self._end(send, SendState.EXPIRED, why, send.tried)
-            return
-        scheduled = send.state is SendState.SCHEDULED
-        tried = send.tried
-        # An outage that is shorter than it may live drops nothing.
-        lives = now - (send.at or send.created_at) < self._pace.time_to_live
-        try:
-            channels = send.left
-            if scheduled:
-                plan = await self._plan(name, send.scope_id, send.to, send.via, caller)
-                channels = plan.channels
-            copies = await self._attempts.copies(send, name, caller)
-            answer = await self._attempts.make(send, channels, caller, None, copies)
-            if isinstance(answer, SendStatus):
-                return
-            error, tried, passes = answer.error, answer.tried, answer.passes
-        except UNKNOWN:
-            raise
-        except ThreadlineError as failed:
-            error, passes = failed, isinstance(failed, NoAdapter)
-        if passes and (scheduled or lives):
-            await self._store.run(Postpone(send=send))
-        else:
-            await self._end(send, SendState.FAILED, str(error), tried)
-
-    async def _end(
-        self, send: Send, state: SendState, reason: str, tried: tuple[Tried, ...]
-    ) -> None:
-        await self._store.run(WriteEnd(send=send, state=state, reason=reason, tried=tried))
-
-
-def _log(event: str, **facts: Any) -> None:
-    """An event name and facts; never a secret, never what was said."""
-    import structlog
-
-    structlog.get_logger("threadline").info(event, **facts)
+        """Work until told to stop. `well` is called after each look that the store answered."""
+        await self._due.run(stopping, well)

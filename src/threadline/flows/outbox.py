@@ -30,7 +30,6 @@ from threadline.core.ports import (
     LANE,
     LANES,
     LANES_OWNED,
-    Bell,
     Changes,
     Key,
     Loaded,
@@ -44,11 +43,11 @@ from threadline.core.ports import (
 from threadline.core.rules.limits import LIMITS, Limits
 from threadline.core.rules.pacing import PACE, Pace
 from threadline.core.wire import ApiCall, Doubt, Lost, Refused, Sent, Unsent
+from threadline.flows.pausing import finish, pause
 from threadline.flows.registered import account_of
 from threadline.flows.uploads import Uploads
 
 POLL_SECONDS = 5.0
-GRACE_SECONDS = 6.0
 LANES_AT_ONCE = 64
 OF_ONE_ACCOUNT = 16
 LOOK = 200
@@ -294,10 +293,10 @@ class Outbox:
                 except ThreadlineError as error:
                     _log("outbox.store", error=error.code)
                     seconds = AGAIN_SECONDS[2]
-                await self._pause(bell, stopping, seconds)
+                await pause(bell, stopping, seconds, self._hands.freed)
         finally:
             bell.close()
-            await self._finish()
+            await finish(self._hands.lanes.values())
 
     async def _look(self) -> float:
         """Begin on what is due; answers how many seconds nothing else will be."""
@@ -316,31 +315,6 @@ class Outbox:
                 hands.accounts[account] += 1
                 hands.lanes[lane] = asyncio.create_task(self._work(lane, account))
         return POLL_SECONDS if due.seconds is None else min(due.seconds, POLL_SECONDS)
-
-    async def _pause(self, bell: Bell, stopping: asyncio.Event, seconds: float) -> None:
-        """Until something rings, a lane is done, or time passed."""
-        hands = self._hands
-        waits = [
-            asyncio.ensure_future(bell.wait(seconds)),
-            asyncio.ensure_future(stopping.wait()),
-            asyncio.ensure_future(hands.freed.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hands.freed.clear()
-            for one in waits:
-                one.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-
-    async def _finish(self) -> None:
-        tasks = list(self._hands.lanes.values())
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, lane: int, account: AccountKey) -> None:
         """One attempt in one lane; what comes after it is found by the next look."""

@@ -1,4 +1,4 @@
-"""The stories of sends: what a key stands for, one channel's intent, what is due, what is shown."""
+"""The stories of sends: what a key stands for, one channel's intent, its end, what is shown."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ from threadline.core.ports import (
     FIRST,
     INTENT,
     SEND,
-    SENDS_DUE,
     SENDS_OF_SCOPE,
     SENDS_OF_SESSION,
-    SESSION,
     Changes,
     Loaded,
     Needs,
@@ -54,9 +52,7 @@ from threadline.flows.send_status import SendStatus, beside, shown
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LATEST = 1 << 62
-LOOK = 100
 SWEEP = 1_000
-AGAIN = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(days=366)
 # A clock may go wrong by so much; what should have been said before that is not said now.
 LATE = timedelta(minutes=5)
@@ -282,55 +278,6 @@ class WriteRefusal(Story[None]):
         return draft.changes, None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
-    """The sends worth a look; those of every day are begun for this day and set for the next."""
-
-    limit: int = LOOK
-
-    def decide(
-        self, loaded: Loaded, now: datetime
-    ) -> tuple[Changes, tuple[list[tuple[Send, str]], float | None]]:
-        """Answers them with their sessions' names, and after how many seconds there are others."""
-        draft = Draft(loaded)
-        here = (now - EPOCH) // MICROSECOND
-        rows = loaded.page(Page(SENDS_DUE, (-1, -1, self.limit)))
-        due = [number for number, at in rows if at <= here]
-        # Held, and looked at again: another node may have begun the same day meanwhile.
-        known = fetch(draft, SEND, due, hold=True)
-        sends = [one for one in known if one is not None and one.due_at and one.due_at <= now]
-        fetch(draft, SESSION, {one.session for one in sends})
-        found: list[tuple[Send, str]] = []
-        for send in sends:
-            session = heir(draft, send.session)
-            if send.repeat is not None and session is not None:
-                send = self._today(draft, send, now)
-            found.append((send, "" if session is None else session.name))
-        wait: float | None = None
-        if len(due) < len(rows):
-            wait = (rows[len(due)][1] - here) / 1_000_000
-        elif len(rows) == self.limit:
-            wait = 0.0
-        return draft.changes, (found, wait)
-
-    def _today(self, draft: Draft, send: Send, now: datetime) -> Send:
-        assert send.repeat is not None
-        due = send.at or now
-        child = replace(
-            send,
-            id=draft.fresh(),
-            created_at=now,
-            repeat=None,
-            origin_of=send.id,
-            expires_at=None,
-            step=0,
-        )
-        draft.put(SEND, child.id, child)
-        following = next_of(send.repeat, max(now, due))
-        draft.put(SEND, send.id, replace(send, at=following, due_at=following, step=send.step + 1))
-        return child
-
-
 @dataclass(frozen=True, slots=True)
 class ForgetIntents(Story[int]):
     """Drop what intents were remembered for long enough."""
@@ -346,24 +293,6 @@ class ForgetIntents(Story[int]):
         for one in keys:
             changes.put(FIRST, one, None)
         return changes, len(rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Postpone(Story[None]):
-    """Look at a send again later: what it needs cannot be asked for at the moment."""
-
-    send: Send
-
-    def needs(self) -> Needs:
-        """The row, so that no other step is overwritten."""
-        return Needs(hold=((SEND, self.send.id),))
-
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
-        """Nothing where somebody else took the step."""
-        changes, row = Changes(), loaded.get(SEND, self.send.id)
-        if row is not None and row.step == self.send.step:
-            changes.put(SEND, row.id, replace(row, due_at=now + AGAIN))
-        return changes, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

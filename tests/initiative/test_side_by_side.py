@@ -1,0 +1,95 @@
+"""What is due is worked on side by side: a platform that does not answer delays nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from tests.initiative.test_channels import HUMAN, Both, both, discord
+from threadline.core.sends import SendState
+from threadline.flows.attempts import TURNS
+from threadline.testing.clock import StillClock
+
+__all__ = ["both", "discord"]
+OPENING = "POST direct"
+
+
+@asynccontextmanager
+async def working(both: Both) -> AsyncIterator[None]:
+    """Both workers, until the end of the block."""
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(both.line.initiative.run(stopping))
+        group.create_task(both.line.outbox.run(stopping))
+        try:
+            yield
+        finally:
+            stopping.set()
+
+
+async def met_on_discord(both: Both, name: str) -> tuple[str, str]:
+    """Somebody else there who may be written to first, and their conversation."""
+    dm = both.discord.do("dm", user=f"{name} of {both.user}")
+    person = await both.line.people.make(name)
+    await both.line.people.change(
+        person.id, contacts=[f"discord:{dm['recipients'][0]['id']}"], verified=True, caller=HUMAN
+    )
+    await both.line.consents.set("on", person=person.id, about="discord", caller=HUMAN)
+    return f"person:{person.id}", dm["id"]
+
+
+@pytest.mark.acceptance("H10")
+async def test_a_platform_that_does_not_answer_delays_nobody_who_is_reached_elsewhere(
+    both: Both, clock: StillClock
+) -> None:
+    """More are due there than it is asked for at once, all before the one elsewhere."""
+    at = clock() + timedelta(hours=1)
+    hung = []
+    for number in range(TURNS + 2):
+        to, place = await met_on_discord(both, f"hung {number}")
+        hung.append((await both.line.initiative.send("agent", to, "there", at=at), place))
+    other = await both.line.initiative.send(
+        "agent", both.to, "here", via="telegram", at=at + timedelta(seconds=1)
+    )
+    asked = len(both.discord.calls(OPENING))
+    both.discord.fault("slow", on=OPENING, times=TURNS)
+    clock.move(hours=1, minutes=1)
+    async with working(both):
+        done = await both.line.initiative.settled(other)
+        assert done.state is SendState.DELIVERED
+        waiting = [(await both.line.initiative.show(one.id)).state for one, _ in hung]
+        assert waiting == [SendState.SCHEDULED] * len(hung)
+        assert len(both.discord.calls(OPENING, at_least=asked + TURNS)) == asked + TURNS
+        await asyncio.to_thread(both.discord.release)
+        for one, place in hung:
+            assert (await both.line.initiative.settled(one)).state is SendState.DELIVERED
+            assert [one["text"] for one in both.discord.effects("message", place=place)] == [
+                "there"
+            ]
+
+
+@pytest.mark.acceptance("H10")
+async def test_what_is_due_to_one_recipient_leaves_in_its_order(
+    both: Both, clock: StillClock
+) -> None:
+    """Also where the first one's opening hangs, and what was due later could be opened at once."""
+    at = clock() + timedelta(hours=1)
+    sends = [
+        await both.line.initiative.send(
+            "agent", both.to, f"{number}", via="discord", at=at + timedelta(seconds=number)
+        )
+        for number in range(4)
+    ]
+    asked = len(both.discord.calls(OPENING))
+    both.discord.fault("slow", on=OPENING)
+    clock.move(hours=1, minutes=1)
+    async with working(both):
+        await asyncio.to_thread(both.discord.calls, OPENING, at_least=asked + 1)
+        await asyncio.to_thread(both.discord.release)
+        for one in sends:
+            assert (await both.line.initiative.settled(one)).state is SendState.DELIVERED
+    assert both.seen() == ["0", "1", "2", "3"]

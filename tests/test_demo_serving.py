@@ -256,3 +256,22 @@ def test_a_question_is_asked_in_the_words_that_mean_something() -> None:
 def test_minutes_of_silence_say_so() -> None:
     """Nothing is made up."""
     assert "Nobody has said anything" in minutes_of([])
+
+
+def test_a_second_demo_in_a_folder_says_in_words_why_it_does_not_start(demo: Demo) -> None:
+    """The first one holds the store, and goes on."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("THREADLINE_")}
+    second = subprocess.run(
+        [PROGRAM, "demo", "--folder", str(demo.folder), "--port", "0"],
+        env=kept,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+    assert second.returncode == 4
+    assert second.stderr.startswith("threadline: Another threadline server holds this store.")
+    assert len(second.stderr.splitlines()) <= 2
+    Lobby(demo).close()
+    assert demo.stop() == 0

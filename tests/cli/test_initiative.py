@@ -215,7 +215,7 @@ def test_what_is_mistyped_is_said_and_nothing_is_written(
 ) -> None:
     refused = allowed("send", "coder", LOBBY, "Hello", *words, "--json")
 
-    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_input")
     assert said in refused.error["message"]
     assert allowed.good("sends", "--json").json["sends"] == []
 
@@ -225,11 +225,11 @@ def test_the_other_commands_say_what_is_wrong_too(allowed: Shell) -> None:
         done: Done = allowed(*words, "--json")
         return done.code, done.error["code"]
 
-    assert refusal("grant", "coder", "web") == (1, "invalid_input")
-    assert refusal("limits", "recipient_per_hour=many") == (1, "invalid_input")
-    assert refusal("limits", "nothing=1") == (1, "invalid_input")
-    assert refusal("send", "coder", "somebody", "Hello") == (1, "invalid_input")
-    assert refusal("audit", "--since", "2026-01-31") == (1, "invalid_input")
+    assert refusal("grant", "coder", "web") == (2, "invalid_input")
+    assert refusal("limits", "recipient_per_hour=many") == (2, "invalid_input")
+    assert refusal("limits", "nothing=1") == (2, "invalid_input")
+    assert refusal("send", "coder", "somebody", "Hello") == (2, "invalid_input")
+    assert refusal("audit", "--since", "2026-01-31") == (2, "invalid_input")
     assert refusal("sends", "cancel", "none") == (3, "not_found")
     assert refusal("person", "show", "none") == (3, "not_found")
     assert refusal("consent", "on", "--room", "web/office/none") == (3, "not_found")

@@ -8,43 +8,43 @@ from tests.cli.conftest import LOBBY, Shell
 from threadline import Threadline
 
 BAD: list[tuple[list[str], int, str, str]] = [
-    (["history", "slack/T1"], 1, "invalid_conversation", "provider/account/conversation"),
-    (["history", "slack//C9"], 1, "invalid_conversation", "account_id is missing or blank"),
-    (["history", "slack/T1/%20"], 1, "invalid_conversation", "conversation_id is missing or blank"),
-    (["history", "slack/T1/a/b/c"], 1, "invalid_conversation", "provider/account/conversation"),
-    (["append", "slack/T1/%00", "x"], 1, "invalid_conversation", "NUL"),
+    (["history", "slack/T1"], 2, "invalid_conversation", "provider/account/conversation"),
+    (["history", "slack//C9"], 2, "invalid_conversation", "account_id is missing or blank"),
+    (["history", "slack/T1/%20"], 2, "invalid_conversation", "conversation_id is missing or blank"),
+    (["history", "slack/T1/a/b/c"], 2, "invalid_conversation", "provider/account/conversation"),
+    (["append", "slack/T1/%00", "x"], 2, "invalid_conversation", "NUL"),
     (["history", "slack/T1/C9"], 3, "not_found", "there is no conversation slack/T1/C9"),
     (["history", "penguin"], 3, "not_found", "there is no conversation 'penguin'"),
-    (["append", LOBBY, "x", "--kind", "cave"], 1, "invalid_input", "dm, room, thread"),
+    (["append", LOBBY, "x", "--kind", "cave"], 2, "invalid_input", "dm, room, thread"),
     (["append", LOBBY, "x", "--kind", "dm"], 1, "kind_mismatch", "known under another kind"),
-    (["append", LOBBY, "x", "--event", "sigh"], 1, "invalid_input", "message, edit, delete"),
-    (["append", LOBBY, "x", "--event", "edit"], 1, "invalid_input", "--revises"),
-    (["append", LOBBY, "x", "--at", "noon"], 1, "invalid_input", "2030-01-31T12:00"),
-    (["append", LOBBY, "x", "--at", "2024-01-01T12:00"], 1, "invalid_input", "has no zone"),
-    (["append", LOBBY, "x", "--from", " "], 1, "invalid_input", "actor.id is missing or blank"),
-    (["ack", LOBBY, "helper", "-1"], 1, "invalid_input", "the lowest acknowledgement here is 0"),
-    (["ack", LOBBY, "helper", "9"], 1, "invalid_input", "the newest sequence is 1"),
+    (["append", LOBBY, "x", "--event", "sigh"], 2, "invalid_input", "message, edit, delete"),
+    (["append", LOBBY, "x", "--event", "edit"], 2, "invalid_input", "--revises"),
+    (["append", LOBBY, "x", "--at", "noon"], 2, "invalid_input", "2030-01-31T12:00"),
+    (["append", LOBBY, "x", "--at", "2024-01-01T12:00"], 2, "invalid_input", "has no zone"),
+    (["append", LOBBY, "x", "--from", " "], 2, "invalid_input", "actor.id is missing or blank"),
+    (["ack", LOBBY, "helper", "-1"], 2, "invalid_input", "the lowest acknowledgement here is 0"),
+    (["ack", LOBBY, "helper", "9"], 2, "invalid_input", "the newest sequence is 1"),
     (["ack", LOBBY, "stranger", "1"], 3, "session_not_found", "No session has this name"),
     (["ack", LOBBY, "idle", "1"], 3, "membership_not_found", "not a member"),
     (["leave", LOBBY, "idle"], 3, "membership_not_found", "not a member"),
     (["tail", "stranger", "--once"], 3, "session_not_found", "No session has this name"),
     (["tail", "gone", "--once"], 1, "session_retired", "was retired"),
-    (["join", LOBBY, ""], 1, "invalid_input", "session"),
-    (["join", LOBBY, "a\nb"], 1, "invalid_input", "session"),
-    (["join", LOBBY, "x", "--policy", "most"], 1, "invalid_input", "all, since_join, last_n"),
-    (["join", LOBBY, "x", "--policy", "last_n"], 1, "invalid_input", "last_n needs n"),
-    (["join", LOBBY, "x", "-n", "0"], 1, "invalid_input", "at least 1"),
-    (["leave", LOBBY, "helper", "--reason", "whim"], 1, "invalid_input", "manual, binding, group"),
+    (["join", LOBBY, ""], 2, "invalid_input", "session"),
+    (["join", LOBBY, "a\nb"], 2, "invalid_input", "session"),
+    (["join", LOBBY, "x", "--policy", "most"], 2, "invalid_input", "all, since_join, last_n"),
+    (["join", LOBBY, "x", "--policy", "last_n"], 2, "invalid_input", "last_n needs n"),
+    (["join", LOBBY, "x", "-n", "0"], 2, "invalid_input", "at least 1"),
+    (["leave", LOBBY, "helper", "--reason", "whim"], 2, "invalid_input", "manual, binding, group"),
     (["bind", LOBBY, "other"], 1, "binding_conflict", "'helper'"),
-    (["bind", LOBBY, "helper", "--until", "soon"], 1, "invalid_input", "2030-01-31T12:00"),
-    (["group", LOBBY, "--participant", "coder"], 1, "invalid_input", "HANDLE=SESSION"),
-    (["group", LOBBY, "--participant", "a b=x"], 1, "invalid_input", "must begin with a letter"),
-    (["group", LOBBY, "--mode", "loud"], 1, "invalid_input", "open, mention"),
+    (["bind", LOBBY, "helper", "--until", "soon"], 2, "invalid_input", "2030-01-31T12:00"),
+    (["group", LOBBY, "--participant", "coder"], 2, "invalid_input", "HANDLE=SESSION"),
+    (["group", LOBBY, "--participant", "a b=x"], 2, "invalid_input", "must begin with a letter"),
+    (["group", LOBBY, "--mode", "loud"], 2, "invalid_input", "open, mention"),
     (["group", LOBBY, "--remove", "nobody"], 3, "not_found", "nobody is 'nobody' here"),
-    (["search", " "], 1, "invalid_input", "a query has"),
-    (["search", "x", "--after", "later"], 1, "invalid_input", "`next`"),
+    (["search", " "], 2, "invalid_input", "a query has"),
+    (["search", "x", "--after", "later"], 2, "invalid_input", "`next`"),
     (["conversations", "--store", "mysql://x/y"], 2, "config_error", "sqlite:PATH"),
-    (["conversations", "--session", "helper", "--after", "?"], 1, "invalid_input", "`next`"),
+    (["conversations", "--session", "helper", "--after", "?"], 2, "invalid_input", "`next`"),
 ]
 
 
@@ -91,6 +91,64 @@ def test_a_refusal_in_words_is_a_line_or_two_on_standard_error(store: Shell) -> 
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["history", "slack/T1/C9"], "threadline conversations"),
+        (["why", "0000000000007.0000000000007"], "threadline deliveries"),
+        (["why", "penguin"], "threadline sends"),
+        (["why", f"{LOBBY}:1"], "threadline deliveries"),
+        (["sends", "cancel", "0000000000007"], "threadline sends"),
+        (["token", "revoke", "0000000000007"], "threadline token list"),
+        (["token", "revoke", "penguin"], "threadline token list"),
+        (["link", LOBBY, "--revoke", "0000000000007"], "threadline link REF --list"),
+        (["link", LOBBY, "--revoke", "penguin"], "threadline link REF --list"),
+        (["group", LOBBY, "--remove", "nobody"], "threadline group REF"),
+        (["person", "show", "0000000000007"], "threadline person list"),
+        (["person", "show", "telegram:7"], "threadline person list"),
+        (["save", LOBBY, "7"], "threadline history REF"),
+        (["grant", "helper", "web/office", "--withdraw"], "threadline grants SESSION"),
+        (["accounts", "--remove", "telegram/7001"], "threadline accounts"),
+        (["tail", "stranger", "--once"], "threadline sessions"),
+    ],
+    ids=lambda it: " ".join(it) if isinstance(it, list) else "",
+)
+def test_what_is_not_there_says_where_those_are_listed_that_are(
+    store: Shell, words: list[str], says: str
+) -> None:
+    """And that command is one, and answers."""
+    refused = store(*words)
+
+    assert refused.code == 3
+    advice = refused.err.splitlines()[-1].strip()
+    assert f"`{says}`" in advice
+    store.good(*says.replace("REF", LOBBY).replace("SESSION", "helper").split()[1:])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["join", LOBBY, "helpre"],
+        ["bind", "web/office/other", "helpre"],
+        ["group", "web/office/other", "--participant", "coder=helpre"],
+        ["grant", "helpre", "web/office"],
+        ["token", "create", "--session", "helpre"],
+    ],
+    ids=lambda it: it[0],
+)
+def test_a_session_that_is_made_by_being_named_is_told(shell: Shell, words: list[str]) -> None:
+    """It may be a typing mistake; named again it is no news, and a program is not disturbed."""
+    shell.good("init")
+    for room in (LOBBY, "web/office/other"):
+        shell.good("append", room, "Good morning", "--from", "Ada")
+
+    first, again = shell.good(*words), shell.good(*words)
+    program = shell.good("join", LOBBY, "hepler", "--json")
+
+    assert "helpre is a new session; `threadline sessions` lists all of them." in first.err
+    assert "new session" not in again.err + program.err
+
+
+@pytest.mark.parametrize(
     "words",
     [["wander"], ["history"], ["ack", LOBBY, "helper", "many"], ["history", LOBBY, "-n", "0"]],
     ids=" ".join,
@@ -108,14 +166,14 @@ def test_a_text_with_a_nul_is_refused(store: Shell) -> None:
     """A NUL cannot stand in an argument, so it comes by standard input."""
     refused = store("append", LOBBY, "-", "--json", said=b"a\0b")
 
-    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_input")
     assert "NUL" in refused.error["message"]
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_place(store: Shell) -> None:
     refused = store("append", LOBBY, "-", said=b"abc\xff")
 
-    assert refused.code == 1
+    assert refused.code == 2
     assert "byte 3" in refused.err
 
 
@@ -141,7 +199,7 @@ def test_an_argument_that_is_no_utf8_is_refused_or_made_visible(ready: Shell) ->
     refused = ready("history", f"slack/T1/{broken}", "--json")
     kept = ready.good("append", LOBBY, broken, "--json")
 
-    assert (refused.code, refused.error["code"]) == (1, "invalid_conversation")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_conversation")
     assert kept.json["record"]["text"] == "b\ufffdd"
 
 
@@ -157,7 +215,7 @@ def test_wrong_settings_end_with_two(ready: Shell) -> None:
 def test_nobody_makes_a_controller_by_leaving_something_out(ready: Shell) -> None:
     refused = ready("token", "create", "--json")
 
-    assert (refused.code, refused.error["code"]) == (1, "invalid_input")
+    assert (refused.code, refused.error["code"]) == (2, "invalid_input")
     assert "--session NAME" in refused.error["message"]
     assert ready.good("token", "list", "--json").json == {"tokens": []}
     assert ready.good("token", "create", "--kind", "controller").out.startswith("tl_c_")

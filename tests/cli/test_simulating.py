@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,3 +43,13 @@ def test_where_this_machine_may_not_be_called_it_says_what_allows_it(shell: Shel
     assert refused.error["code"] == "callback_failed"
     assert "THREADLINE_ADAPTERS_ALLOW_PRIVATE=true" in refused.error["message"]
     assert command[-1].partition("=")[2] not in refused.err
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = shell("simulate", "telegram", "--port", port)
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"cannot listen on port {port}: Address already in use" in refused.err
+    assert "--port" in refused.err

@@ -29,7 +29,7 @@ def test_a_budget_and_a_stranger_are_refused_with_what_to_do(ready: Shell) -> No
     kept = ready.good(*words, "--budget", "2000").json
     nobody = ready("context", LOBBY, "--session", "nobody", "--json")
 
-    assert (small.code, small.error["code"]) == (1, "invalid_input")
+    assert (small.code, small.error["code"]) == (2, "invalid_input")
     assert small.error["facts"]["least"] > 10
     assert len(kept["text"]) <= 2000
     assert kept["cut"]["before"] == kept["from"]

@@ -129,7 +129,8 @@ class OpenAccount(Story[Account]):
         """Raises `NotFound`."""
         row = loaded.get(ADAPTER, self.key)
         if row is None:
-            raise NotFound(f"{self.key[1]}/{self.key[2]} is not connected.")
+            name = f"{self.key[1]}/{self.key[2]}"
+            raise NotFound(f"{name} is not connected.", account=name)
         return Changes(), account_of(loaded, row)
 
 

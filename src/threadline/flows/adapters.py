@@ -143,7 +143,8 @@ class ReadAdapter(Story[AdapterState]):
         """Raises `NotFound`."""
         row = loaded.get(ADAPTER, self.key)
         if row is None:
-            raise NotFound(f"nobody is registered for {self.key[1]}/{self.key[2]}.")
+            name = f"{self.key[1]}/{self.key[2]}"
+            raise NotFound(f"nobody is registered for {name}.", account=name)
         return Changes(), adapter_state(loaded, row, now)
 
 
@@ -177,7 +178,8 @@ class Remove(Story[AdapterState]):
         draft = Draft(loaded)
         row = draft.get(ADAPTER, self.key)
         if row is None:
-            raise NotFound(f"nobody is registered for {self.key[1]}/{self.key[2]}.")
+            name = f"{self.key[1]}/{self.key[2]}"
+            raise NotFound(f"nobody is registered for {name}.", account=name)
         if self.owner is not None:
             _free_for(draft, self.key, self.owner, now)
         draft.put(ADAPTER, self.key, None)

@@ -218,7 +218,7 @@ class WriteGrant(Story[GrantStatus | None]):
                 draft.put(GRANTED, (number, self.provider, self.account_id), None)
                 gone = True
         if not gone:
-            raise NotFound("this account is not granted to it.", account=account)
+            raise NotFound("this account is not granted to it.", grant=account)
         audit(draft, self.scope, by, "account.withdrawn", now, subject=subject, account=account)
         return draft.changes, None
 

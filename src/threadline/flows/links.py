@@ -161,7 +161,7 @@ class RevokeLink(Story[LinkState]):
         link = draft.get(LINK, self.link)
         room = None if link is None else draft.get(CONVERSATION, link.conversation)
         if link is None or room is None or not authority.owns(self.caller, room.ref):
-            raise NotFound("there is no such link.")
+            raise NotFound("there is no such link.", link=public(self.link))
         if link.revoked_at is None:
             link = replace(link, revoked_at=now)
             draft.put(LINK, link.id, link)

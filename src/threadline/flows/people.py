@@ -150,7 +150,7 @@ class People:
         authority.may_control(caller)
         number = -1 if after is None else number_of(after)
         if number is None:
-            raise NotFound("there is no such person.", after=after)
+            raise NotFound("there is no such person.", person=after)
         return await self._store.read(
             ReadPeople(
                 scope=authority.scope_of(caller),

@@ -104,13 +104,13 @@ def known_delivery(
     """The delivery, if the caller may know it. Raises `NotFound`."""
     row = None if conversation is None else draft.get(DELIVERY, (conversation.id, number))
     if row is None or conversation is None:
-        raise NotFound("there is no such delivery.")
+        raise NotFound("there is no such delivery.", delivery=public(number))
     authority.known_to(caller, conversation.ref, conversation.id)
     authority.within(caller, conversation.id)
     if isinstance(caller, SessionCaller):
         session = session_named(draft, caller.scope_id, caller.session)
         if row.session not in numbers_of(session):
-            raise NotFound("there is no such delivery.")
+            raise NotFound("there is no such delivery.", delivery=public(number))
     return row
 
 

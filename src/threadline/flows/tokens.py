@@ -269,7 +269,7 @@ class Revoke(Story[TokenState]):
         key = bytes(rows[0][0]) if rows else b""
         token = draft.get(TOKEN, key) if rows else None
         if token is None or not self._reaches(draft, token):
-            raise NotFound("there is no such token.")
+            raise NotFound("there is no such token.", token=public(self.token))
         if token.revoked_at is None:
             token = replace(token, revoked_at=now)
             draft.put(TOKEN, key, token)

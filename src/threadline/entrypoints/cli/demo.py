@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from threadline import Actor, ConversationRef, Threadline
@@ -25,6 +26,7 @@ from threadline.core.errors import ConfigError, ThreadlineError
 from threadline.core.model import Controller, Direction, Event, InboundMessage, Kind
 from threadline.entrypoints.cli.demo_agents import ARCHIVE, HOW_TO_ASK, MINUTES, REMINDER
 from threadline.entrypoints.cli.demo_import import import_all, show_table
+from threadline.entrypoints.cli.door import complain
 from threadline.entrypoints.cli.serving import keep_secret
 
 HERE = Path(__file__).parent
@@ -71,17 +73,35 @@ class Kept:
     environment: dict[str, str]
     process: asyncio.subprocess.Process | None = None
     deaths: list[float] = field(default_factory=list)
+    complaining: asyncio.Task[None] | None = None
 
     async def start(self) -> asyncio.subprocess.Process:
-        """Start it. Its complaints go where ours go."""
+        """Start it. Its complaints go where ours go, and in words."""
         self.process = await asyncio.create_subprocess_exec(
             *self.command,
             env=self.environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        assert self.process.stderr is not None
+        self.complaining = asyncio.create_task(_complain(self.process.stderr))
         return self.process
+
+    async def started(self) -> str:
+        """Start a server; where it listens. Ends the program where it does not: it said why."""
+        process = await self.start()
+        assert process.stdout is not None
+        assert self.complaining is not None
+        line = await process.stdout.readline()
+        if not line:
+            await self.complaining
+            raise typer.Exit(await process.wait())
+        url: str = json.loads(line)["url"]
+        # From now on on this port, whoever asked for any.
+        self.command = [*list(self.command)[:-1], url.rpartition(":")[2]]
+        return url
 
     async def stop(self) -> None:
         """Ask it to end, and wait; in the end it is made to."""
@@ -97,6 +117,21 @@ class Kept:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+async def _complain(said: asyncio.StreamReader) -> None:
+    """Hand on what a program says is wrong; a refusal for programs as one for people."""
+    while not said.at_eof():
+        try:
+            line = (await said.readline()).decode(errors="replace")
+        except ValueError:
+            # Longer than anybody reads.
+            continue
+        try:
+            error = json.loads(line)["error"]
+            complain(error["code"], error["message"], error.get("advice", ""), {}, as_json=False)
+        except (ValueError, TypeError, KeyError):
+            sys.stderr.write(line)
 
 
 async def _guided(tl: Threadline, place: ConversationRef, text: str) -> None:
@@ -210,7 +245,7 @@ class Demo:
         )
         async with AsyncExitStack() as stack:
             stack.push_async_callback(server.stop)
-            await self._listening(server)
+            self._url = await server.started()
             agents = []
             for name in AGENTS:
                 module = "threadline.entrypoints.cli.demo_agents"
@@ -233,18 +268,6 @@ class Demo:
             for task in done:
                 task.result()
 
-    async def _listening(self, server: Kept) -> None:
-        """Start the server and wait until it says where it listens."""
-        process = await server.start()
-        assert process.stdout is not None
-        line = await process.stdout.readline()
-        if not line:
-            raise ConfigError("the server did not start; it says why above.")
-        self._url = json.loads(line)["url"]
-        # From now on on this port, whoever asked for any.
-        self._port = int(self._url.rpartition(":")[2])
-        server.command = [*list(server.command)[:-1], str(self._port)]
-
     async def _watch(self, kept: Kept, stopping: asyncio.Event) -> None:
         """Start a program again whenever it ends. Raises where it never stays."""
         loop = asyncio.get_running_loop()
@@ -262,7 +285,7 @@ class Demo:
                 f"{kept.name} ended by {how}. It is started again.", style="yellow", markup=False
             )
             if kept.name == "the server":
-                await self._listening(kept)
+                self._url = await kept.started()
             else:
                 await kept.start()
             assert kept.process is not None

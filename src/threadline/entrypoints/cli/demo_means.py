@@ -7,7 +7,6 @@ as it takes, in a thread.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from threadline.core.errors import ConfigError, ThreadlineError
+from threadline.core.errors import ThreadlineError
 from threadline.entrypoints.cli.demo import Kept
 from threadline.entrypoints.cli.demo_steps import Steps
 from threadline.testing.scenes import Scene
@@ -63,15 +62,8 @@ class Means(Steps):
 
     async def serve(self) -> None:
         """Start the server, or start it again where it was."""
-        server = self.server
-        assert server is not None
-        process = await server.start()
-        assert process.stdout is not None
-        line = await process.stdout.readline()
-        if not line:
-            raise ConfigError("the server did not start; it says why above.")
-        self.url = json.loads(line)["url"]
-        server.command = [*list(server.command)[:-1], self.url.rpartition(":")[2]]
+        assert self.server is not None
+        self.url = await self.server.started()
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Ask our server, as its administrator. Raises `ThreadlineError` where it refuses."""

@@ -3,9 +3,9 @@
 Nothing ends in a traceback. A refusal is one sentence and, where it helps, one more that says what
 to do; with `--json` it is `{"error": {"code", "message", "facts", "advice"}}` on standard error.
 
-Exit codes: 0 done; 1 refused, or `doctor` found something to be done; 2 wrong usage or settings;
-3 not found; 4 the store cannot be used: unreachable, held by another process, full, damaged, newer
-than this threadline, or made with another key; 70 a defect of ours; 130 interrupted.
+Exit codes: 0 done; 1 refused, or `doctor` found something to be done; 2 wrong usage, values or
+settings; 3 not found; 4 the store cannot be used: unreachable, held by another process, full,
+damaged, newer than this threadline, or made with another key; 70 a defect of ours; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Exit(IntEnum):
 
 ADVICE = {
     "kind_mismatch": "Leave --kind out, or give the kind that is stored.",
-    "not_found": "`threadline conversations` lists those there are.",
     "membership_not_found": "Join it first: threadline join REF SESSION",
     "session_not_found": "`threadline sessions` lists them; `threadline join` makes one.",
     "session_retired": "Choose another name.",
@@ -76,7 +75,15 @@ ADVICE = {
 # What was asked for says more than the code alone.
 ADVICE_ABOUT = {
     ("unauthorized", "account"): "As a command: threadline grant SESSION PROVIDER/ACCOUNT",
-    ("not_found", "account"): "`threadline grants SESSION` lists those that are granted.",
+    ("not_found", "account"): "`threadline accounts` lists those that are connected.",
+    ("not_found", "conversation"): "`threadline conversations` lists those there are.",
+    ("not_found", "delivery"): "`threadline deliveries` lists them.",
+    ("not_found", "grant"): "`threadline grants SESSION` lists those that are granted.",
+    ("not_found", "handle"): "`threadline group REF` lists the handles.",
+    ("not_found", "link"): "`threadline link REF --list` lists those of a room.",
+    ("not_found", "sequence"): "`threadline history REF` shows what there is.",
+    ("not_found", "token"): "`threadline token list` lists them.",
+    ("not_found", "message"): "`threadline deliveries` lists what sessions said.",
     ("not_found", "person"): "`threadline person list` lists those that are known.",
     ("not_found", "contact"): "`threadline person show WHO` lists them, with their realm.",
     ("not_found", "send"): "`threadline sends` lists them.",
@@ -98,7 +105,7 @@ def exit_code(error: ThreadlineError) -> Exit:
     match error:
         case errors.NotFound():
             return Exit.NOT_FOUND
-        case errors.ConfigError():
+        case errors.ConfigError() | errors.InvalidInput():
             return Exit.USAGE
         case (
             errors.StoreUnavailable()
@@ -156,6 +163,18 @@ class Line:
         from threadline.core.model import Controller
 
         return Controller(self.settings.scope, human=True)
+
+    async def strangers(self, *sessions: str, caller: Controller | None = None) -> list[str]:
+        """Those of these sessions that are not there: whatever names them next makes them."""
+        from threadline.core.errors import SessionNotFound
+
+        found = []
+        for name in sessions:
+            try:
+                await self.tl.sessions.show(name, caller=caller or self.caller)
+            except SessionNotFound:
+                found.append(name)
+        return found
 
     async def person(self, who: str) -> str:
         """The id of a person, by its id or by a contact. Raises `NotFound`, `InvalidInput`."""

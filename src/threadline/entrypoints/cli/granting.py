@@ -14,6 +14,7 @@ from threadline.entrypoints.cli.shown import (
     console,
     exactly,
     inert,
+    introduce,
     say,
     table,
     write_json,
@@ -93,10 +94,12 @@ def grant(
             else:
                 say(f"{inert(session)} no longer starts conversations through {inert(account)}.")
             return
+        strangers = await line.strangers(session)
         done = await consents.grant(session, provider, name, caller=line.operator)
         if as_json:
             write_json(plain(done))
         else:
+            introduce(strangers)
             say(f"{inert(session)} may start conversations through {inert(account)}.")
 
     act(work, home=home, store=store, scope=scope, as_json=as_json)

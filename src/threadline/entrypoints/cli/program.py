@@ -131,8 +131,8 @@ def root(
     Conversations are named as provider/account/conversation, such as slack/T1/C9. Settings come
     from THREADLINE_HOME, THREADLINE_STORE, THREADLINE_KEY_FILE and THREADLINE_SCOPE.
 
-    Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 not found, 4 the store cannot be
-    used: held by another process, unreachable, full, damaged, newer, or of another key.
+    Exit codes: 0 done, 1 refused, 2 wrong usage, values or settings, 3 not found, 4 the store
+    cannot be used: held by another process, unreachable, full, damaged, newer, or of another key.
 
       threadline demo
       threadline import slack-export.zip --as slack/T1

@@ -24,6 +24,7 @@ from threadline.entrypoints.cli.shown import (
     console,
     how_many,
     inert,
+    introduce,
     policy_text,
     say,
     table,
@@ -53,12 +54,14 @@ def join(
     async def work(line: Line) -> None:
         where, caller = line.where(ref)
         chosen = policy or ("all" if n is None else "last_n")
+        strangers = await line.strangers(session, caller=caller)
         member = await line.tl.members.join(where, session, policy=chosen, n=n, caller=caller)
         lag = await line.tl.replay.lag(where, session, caller=caller)
         if as_json:
             write_json({**plain(member), "unread": lag.unread})
             return
         asked = policy_text(member.policy)
+        introduce(strangers)
         say(f"{inert(session)} reads {member.ref} with policy {asked}: {lag.unread:,} to read.")
         if asked.split()[0] != chosen:
             say("It was a member before; what it may read stays as it was.", "dim")

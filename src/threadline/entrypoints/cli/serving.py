@@ -20,7 +20,17 @@ from threadline.entrypoints.cli.door import (
     sqlite_file,
 )
 from threadline.entrypoints.cli.options import Home, Json, Scope, Store
-from threadline.entrypoints.cli.shown import at, cells, console, hint, inert, say, table, write_json
+from threadline.entrypoints.cli.shown import (
+    at,
+    cells,
+    console,
+    hint,
+    inert,
+    introduce,
+    say,
+    table,
+    write_json,
+)
 from threadline.entrypoints.shapes import plain
 
 if TYPE_CHECKING:
@@ -268,6 +278,7 @@ def create(
                 "--kind controller for one that may do everything.",
                 field="kind",
             )
+        strangers = await line.strangers(*([session] if session else []))
         made = await line.tl.tokens.create(
             known,
             name=name,
@@ -284,6 +295,7 @@ def create(
         if as_json:
             write_json(plain(made))
             return
+        introduce(strangers)
         say(made.token or "")
         hint(f"It is shown only now. Revoke it with: threadline token revoke {made.id}")
 

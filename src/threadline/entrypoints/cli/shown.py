@@ -73,6 +73,12 @@ def hint(text: str) -> None:
     aside().print(text, style="dim", soft_wrap=True)
 
 
+def introduce(sessions: Iterable[str]) -> None:
+    """Say which sessions were made by being named: one of them may be a typing mistake."""
+    for name in sessions:
+        hint(f"{inert(name)} is a new session; `threadline sessions` lists all of them.")
+
+
 # What is copied from a table stands in one piece.
 WHOLE = frozenset({"id", "delivery"})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,7 @@ from threadline.entrypoints.cli.shown import hint, inert, say, write_json
 from threadline.testing.simulators import SIMULATORS
 
 NAMES = sorted(SIMULATORS)
+NO_PORT = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
 # Where a server is, unless it was told otherwise.
 SERVER = "http://127.0.0.1:8080"
 
@@ -79,7 +82,17 @@ def simulate(
             say(f"threadline connect {inert(name)} {' '.join(words)}")
             hint("Both that and the server need THREADLINE_ADAPTERS_ALLOW_PRIVATE=true.")
 
-        asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
+        try:
+            asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
+        except OSError as error:
+            if error.errno not in NO_PORT:
+                raise
+            from threadline.core.errors import ConfigError
+
+            raise ConfigError(
+                f"cannot listen on port {port}: {os.strerror(error.errno or 0)}. Choose another "
+                "with --port."
+            ) from None
 
     leave(work, as_json=as_json)
 

@@ -9,7 +9,16 @@ import typer
 
 from threadline.entrypoints.cli.door import Line, act
 from threadline.entrypoints.cli.options import Home, Json, Number, Policy, Ref, Store
-from threadline.entrypoints.cli.shown import at, cells, console, inert, say, table, write_json
+from threadline.entrypoints.cli.shown import (
+    at,
+    cells,
+    console,
+    inert,
+    introduce,
+    say,
+    table,
+    write_json,
+)
 from threadline.entrypoints.shapes import plain
 
 
@@ -47,9 +56,11 @@ def bind(
         from threadline.core.rules.binding import KEEP
 
         where, caller = line.where(ref)
+        strangers: list[str] = []
         if session is None:
             bound = await line.tl.speakers.binding(where, caller=caller)
         else:
+            strangers = await line.strangers(session, caller=caller)
             bound = await line.tl.speakers.bind(
                 where,
                 session,
@@ -61,6 +72,7 @@ def bind(
         if as_json:
             write_json({"binding": plain(bound)})
         else:
+            introduce(strangers)
             say(_bound_text(bound))
 
     act(work, home=home, store=store, as_json=as_json)
@@ -166,6 +178,7 @@ def group(
         if mode is not None or default is not None:
             chosen = KEEP if default is None else default
             await speakers.group(where, mode=mode, default_handle=chosen, caller=caller)
+        strangers = await line.strangers(*(session for _, session in seats), caller=caller)
         for name, session in seats:
             await speakers.participant(where, name, session, caller=caller)
         for name in remove or ():
@@ -174,6 +187,7 @@ def group(
         if as_json:
             write_json({"group": plain(found)})
             return
+        introduce(strangers)
         if not found.participants:
             say("The group has no handles yet: --participant HANDLE=SESSION")
             return

@@ -10,12 +10,13 @@ from datetime import timedelta
 import pytest
 
 from tests.initiative.test_channels import HUMAN, Both, both, discord
+from threadline.adapters.discord import Discord
 from threadline.core.sends import SendState
-from threadline.flows.attempts import TURNS
 from threadline.testing.clock import StillClock
 
 __all__ = ["both", "discord"]
 OPENING = "POST direct"
+TURNS = Discord.opens_at_once
 
 
 @asynccontextmanager

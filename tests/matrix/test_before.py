@@ -16,6 +16,7 @@ from threadline.adapters.matrix_opening import alias_of
 from threadline.core.adapters import Account, Identity, Past
 from threadline.core.deliveries import Failure
 from threadline.core.model import Attachment, ConversationRef, Event, InboundMessage, Kind
+from threadline.core.values import json_object
 from threadline.core.wire import ApiCall, ApiResponse, Doubt, Refused
 from threadline.testing.homeserver import Homeserver
 
@@ -285,7 +286,6 @@ async def test_a_room_that_somebody_else_gave_our_alias_is_not_taken_for_ours(
     await ada.enters(found.conversation_id)
 
 
-@pytest.mark.acceptance("H6")
 @pytest.mark.acceptance("H2")
 async def test_a_room_of_our_alias_that_we_are_not_in_yet_may_be_asked_for_again(
     people: People, bot: Bot
@@ -299,6 +299,7 @@ async def test_a_room_of_our_alias_that_we_are_not_in_yet_may_be_asked_for_again
     assert isinstance(step, Doubt)
 
 
+@pytest.mark.acceptance("H6")
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "by its alias"])
 @pytest.mark.parametrize("comes", [True, False], ids=["there", "invited"])
 async def test_a_room_whose_person_left_a_third_one_in_it_is_used_no_more(
@@ -338,3 +339,27 @@ async def test_openings_at_the_same_moment_lead_to_one_room_a_person(
         for one, at in zip(again, steps, strict=True)
         if isinstance(at, ConversationRef)
     }
+
+
+@pytest.mark.acceptance("H2")
+async def test_a_room_that_another_node_drops_from_the_list_is_put_there_again(
+    people: People, bot: Bot
+) -> None:
+    """The other one read the list before, and wrote it after us."""
+    ada, eve = await people("ada"), await people("eve")
+    listing = ("user", bot.user, "account_data", "m.direct")
+    api = Api(bot.account.settings["api"], bot.token)
+    other = {eve.user: ["!elsewhere:test"]}
+    step: Any = bot.dialect.open_direct(ada.user, "key")
+    dropped = False
+    while isinstance(step, ApiCall):
+        answer = await bot.call(step)
+        if step.method == "PUT" and not dropped:
+            await bot.call(api.call("PUT", *listing, body=other))
+            dropped = True
+        step = bot.dialect.read_direct(ada.user, step, answer)
+
+    kept = json_object((await bot.call(api.call("GET", *listing))).body)
+
+    assert dropped
+    assert kept == {**other, ada.user: [step.conversation_id]}

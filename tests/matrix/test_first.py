@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -24,8 +25,8 @@ SECONDS = 60
 class Line:
     """A connected account whose two sessions may write first."""
 
-    def __init__(self, tl: Threadline, user: str) -> None:
-        self.tl, self.user = tl, user
+    def __init__(self, tl: Threadline, user: str, token: str) -> None:
+        self.tl, self.user, self.token = tl, user, token
 
     def at(self, room: str, root: str = "") -> ConversationRef:
         """A room's conversation, or that of a thread in it."""
@@ -65,7 +66,7 @@ async def line(store: Store, synapse: Homeserver) -> AsyncIterator[Line]:
     user = made.state.account_id
     await allowed(tl, "matrix", user, "agent", "second")
     async with at_work(tl):
-        yield Line(tl, user)
+        yield Line(tl, user, token)
     await tl.outbox.close()
 
 
@@ -163,3 +164,28 @@ async def test_a_send_into_a_thread_is_answered_there(line: Line, people: People
     await answered(tl, thread, "agent", "At six.", "six it is")
     texts = [one.text for one in await until(tl, thread, "six it is")]
     assert texts == ["Who takes the ferry?", "At six.", "six it is"]
+
+
+@pytest.mark.acceptance("H4")
+async def test_everybody_who_is_written_to_at_the_same_time_is_listed_as_direct(
+    line: Line, synapse: Homeserver, people: People, clock: StillClock
+) -> None:
+    """The list is read and written as a whole, so openings of one account do not meet."""
+    tl, them = line.tl, [await people("ada") for _ in range(6)]
+    for one in them:
+        await welcome(tl, "Ada", f"matrix:{one.user}")
+    sent = [
+        await tl.initiative.send(
+            "agent", f"matrix:{one.user}", "Good morning", at=clock() + timedelta(hours=1)
+        )
+        for one in them
+    ]
+    clock.move(hours=1)
+    await tl.initiative.round()
+    done = [await tl.initiative.settled(one) for one in sent]
+
+    kept = await asyncio.to_thread(synapse.direct, line.token, line.user)
+
+    assert [one.state for one in done] == [SendState.DELIVERED] * len(them)
+    rooms = [one.delivery.ref.conversation_id for one in done if one.delivery is not None]
+    assert [kept.get(one.user) for one in them] == [[room] for room in rooms]

@@ -84,6 +84,8 @@ _ANSWERS: Mapping[Any, Mapping[str, Any]] = {
 class Discord:
     """One application in Discord."""
 
+    opens_at_once: Final = 8
+
     def __init__(self, account: Account) -> None:
         self._account = account
         self._eye = Eye(account)

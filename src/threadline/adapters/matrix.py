@@ -12,7 +12,7 @@ import hmac
 import re
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 from threadline.adapters.matrix_api import (
@@ -61,6 +61,9 @@ _TOO_MUCH = frozenset({"M_TOO_LARGE", "M_BAD_JSON", "M_NOT_JSON", "M_INVALID_PAR
 
 class Matrix:
     """One account on a homeserver."""
+
+    # Each one changes a list of the account's, which is read and written as a whole.
+    opens_at_once: Final = 1
 
     def __init__(self, account: Account) -> None:
         self._account = account

@@ -28,6 +28,7 @@ LIST, MEMBERS, CREATE, ALIAS, STATE, INVITE, KEEP = (
     f"opening.{step}" for step in ("list", "members", "create", "alias", "state", "invite", "keep")
 )
 THERE = ("join", "invite")
+PUT = 3
 _PERSON = re.compile("@[^\\s:\x00\ud800-\udfff]+:[^\\s\x00\ud800-\udfff]+")
 
 
@@ -52,9 +53,10 @@ def is_person(address: str) -> bool:
     return len(address) <= 255 and _PERSON.fullmatch(address) is not None
 
 
-def list_direct(api: Api, me: str, made: str = "") -> ApiCall:
-    """Which rooms the account knows as direct; `made` is one that has to be put there."""
-    query = {"made": made} if made else None
+def list_direct(api: Api, me: str, made: str = "", put: int = 0) -> ApiCall:
+    """Which rooms the account knows as direct; `made` is one that has to stand there, and was `put`
+    there so often."""
+    query = {"made": made, "put": str(put)} if made else None
     return api.call("GET", "user", me, "account_data", "m.direct", query=query, route=LIST)
 
 
@@ -67,14 +69,20 @@ def read_direct(
         return Refused(failure=Failure.PERMANENT, reason="a person's id is @name:server.")
     match call.route:
         case "opening.list" if ok or answer.status == 404:
-            made = _asked(call, "made")
+            made, listed = _asked(call, "made"), _listed(said, address) if ok else []
+            put = int(_asked(call, "put") or 0)
+            if made and (made in listed or put >= PUT):
+                return places.room(made, Kind.DM)
             if made:
-                return _keep(api, me, address, made, said if ok else {})
-            listed = _listed(said, address) if ok else []
+                return _keep(api, me, address, made, put, said if ok else {})
             return _members(api, listed[0]) if listed else _create(api, me, address)
         case "opening.keep":
-            # The room is there and ours, even where the list could not be kept.
-            return places.room(_asked(call, "made"), Kind.DM)
+            made = _asked(call, "made")
+            if not ok:
+                # The room is there and ours, even where the list could not be kept.
+                return places.room(made, Kind.DM)
+            # The list is one for all: who kept another room at this moment may have dropped this.
+            return list_direct(api, me, made, int(_asked(call, "put")) + 1)
         case "opening.members" if ok or answer.status in (403, 404):
             room, chunk = _room(call), said.get("chunk")
             there = _there(chunk if ok and isinstance(chunk, list) else [])
@@ -166,9 +174,11 @@ def _by_alias(api: Api, me: str, create: ApiCall) -> ApiCall:
     return api.call("GET", "directory", "room", alias, route=ALIAS)
 
 
-def _keep(api: Api, me: str, address: str, room: str, content: Mapping[str, Any]) -> ApiCall:
+def _keep(
+    api: Api, me: str, address: str, room: str, put: int, content: Mapping[str, Any]
+) -> ApiCall:
     rooms = [room, *(one for one in _listed(content, address) if one != room)]
-    kept, query = {**content, address: rooms}, {"made": room}
+    kept, query = {**content, address: rooms}, {"made": room, "put": str(put)}
     return api.call(
         "PUT", "user", me, "account_data", "m.direct", body=kept, query=query, route=KEEP
     )

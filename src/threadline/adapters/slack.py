@@ -78,6 +78,8 @@ _CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,40}")
 class Slack:
     """One app in one workspace of Slack."""
 
+    opens_at_once: Final = 8
+
     def __init__(self, account: Account) -> None:
         self._account = account
         self._eye = Eye(account)
@@ -445,6 +447,4 @@ def _lacking(given: str | None) -> str:
     scopes = {one.strip() for one in given.split(",")}
     if "chat:write" not in scopes:
         return "the scope chat:write"
-    if not scopes & set(HISTORIES):
-        return "every one of the scopes " + ", ".join(HISTORIES)
-    return ""
+    return "" if scopes & set(HISTORIES) else "every one of the scopes " + ", ".join(HISTORIES)

@@ -244,6 +244,10 @@ class Direct(Protocol):
 class Opening(Protocol):
     """An adapter whose provider has to be asked for the conversation with a person."""
 
+    @property
+    def opens_at_once(self) -> int:
+        """How many openings of one account are under way at the most."""
+
     def open_direct(self, address: str, key: str) -> ApiCall:
         """The call that opens it; the same person gets the same one."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,8 +43,6 @@ from threadline.flows.uploads import Uploads, record_file, reference
 
 STEPS = 12
 OPEN_SECONDS = 20.0
-# Openings of one account at the same time.
-TURNS = 8
 # What a person, the settings or a platform's ways decided: another channel may be open.
 PASSED_ON = (
     ConsentRequired,
@@ -93,9 +90,7 @@ class Attempts:
         self._uploads = uploads
         self._limits = limits
         self._pace = pace
-        self._turns: defaultdict[AccountKey, asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(TURNS)
-        )
+        self._turns: dict[AccountKey, asyncio.Semaphore] = {}
 
     async def make(
         self,
@@ -211,7 +206,8 @@ class Attempts:
         wire = self._channels.transport(channel.provider)
         key = f"open-{random.getrandbits(64):x}"
         call = dialect.open_direct(channel.address, key)
-        turn = self._turns[scope, channel.provider, channel.account_id]
+        whose = (scope, channel.provider, channel.account_id)
+        turn = self._turns.setdefault(whose, asyncio.Semaphore(dialect.opens_at_once))
         try:
             async with asyncio.timeout(OPEN_SECONDS), turn:
                 for _ in range(STEPS):

@@ -155,6 +155,14 @@ class Homeserver:
         said = answer.json()
         return said["user_id"], said["access_token"]
 
+    def direct(self, token: str, user: str) -> dict[str, list[str]]:
+        """The rooms this user keeps as direct, by person."""
+        place = f"/_matrix/client/v3/user/{user}/account_data/m.direct"
+        answer = self.web.get(place, headers={"authorization": f"Bearer {token}"})
+        answer.raise_for_status()
+        found: dict[str, list[str]] = answer.json()
+        return found
+
     def events(self, token: str, room: str) -> list[dict[str, Any]]:
         """All that is in a room, oldest first, as this user sees it: the count of effects."""
         asked: dict[str, str | int] = {"dir": "b", "limit": 500}

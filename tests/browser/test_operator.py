@@ -123,6 +123,20 @@ async def test_a_refused_form_says_why_and_keeps_what_was_written(desk: Desk) ->
     await expect(page.get_by_label("For")).to_have_value("slack")
 
 
+async def test_a_token_that_may_write_first_is_made_on_the_page(desk: Desk) -> None:
+    await desk.boss.post("/v1/sessions", json={"session_id": "atlas"})
+    page = await desk.operator("#/sessions")
+
+    await page.get_by_role("button", name="Token", exact=True).click()
+    await page.get_by_label("May").select_option("read, publish and write first")
+    await page.get_by_role("button", name="Make token").click()
+    await expect(page.get_by_text("never again")).to_be_visible()
+
+    tokens = (await desk.boss.get("/v1/tokens")).json()["tokens"]
+    [made] = [one for one in tokens if one["session_id"] == "atlas"]
+    assert sorted(made["scopes"]) == ["publish", "read", "send"]
+
+
 async def test_the_whole_page_works_with_keys_alone(desk: Desk) -> None:
     rooms = await scene.company(desk.boss)
     page = await desk.operator()

@@ -62,7 +62,8 @@ export class Sessions {
     const made = await ask({ title: `A token for ${one.session_id}`, action: "Make token",
       fields: [{ name: "name", label: "For", placeholder: "the worker on host 3", note: "So that you know it again." },
         { name: "scopes", label: "May", choices: [["read publish", "read and publish"], ["read", "read"],
-          ["read publish send push", "read, publish, send and be pushed to"]] }],
+          ["read publish send", "read, publish and write first"],
+          ["read publish send push", "read, publish, write first and be pushed to"]] }],
       submit: ({ name, scopes }) => post(path("/v1/sessions", one.session_id, "tokens"), { name, scopes: scopes.split(" ") }) });
     if (made) reveal("The token", "It is shown now and never again.", made.token);
   }

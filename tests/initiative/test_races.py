@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -17,7 +17,7 @@ from threadline import ConversationRef, Threadline
 from threadline.core.errors import LimitReached
 from threadline.core.model import CONTROLLER
 from threadline.core.ports import CHAIN
-from threadline.core.sends import Channel, Repeat, Send
+from threadline.core.sends import Channel, Repeat, Send, SendState
 from threadline.flows.send_status import SendStatus
 from threadline.flows.sends import WriteSend
 from threadline.testing.clock import StillClock
@@ -29,16 +29,21 @@ WAITING = """select count(*) from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'"""
 
 
-async def together(url: str, table: str, *work: Awaitable[Any]) -> list[Any]:
-    """Let all of it come as far as these rows before any of it goes on; what came of each."""
+async def together(
+    url: str, table: str, *work: Awaitable[Any], in_order: bool = False
+) -> list[Any]:
+    """Let all of it come as far as these rows before any of it goes on; what came of each. Who
+    waits there `in_order` goes on in it."""
     holder = await asyncpg.connect(url)
     try:
         async with holder.transaction():
             await holder.execute(f"select from {table} for update")
-            begun = [asyncio.ensure_future(one) for one in work]
-            while await holder.fetchval(WAITING) < len(begun):
-                # Whoever ends before it came so far waits for nobody.
-                assert not any(one.done() for one in begun)
+            begun: list[asyncio.Future[Any]] = []
+            for number, one in enumerate(work, 1):
+                begun.append(asyncio.ensure_future(one))
+                while (in_order or number == len(work)) and await holder.fetchval(WAITING) < number:
+                    # Whoever ends before it came so far waits for nobody.
+                    assert not any(one.done() for one in begun)
         return await asyncio.gather(*begun, return_exceptions=True)
     finally:
         await holder.close()
@@ -100,5 +105,41 @@ async def test_two_nodes_that_look_at_the_same_moment_begin_a_day_once(
         await together(postgres_url, "sends", *(one.initiative.round() for one in nodes))
         await line.outbox.round()
         assert len(said(telegram, ada)) == day
+    for one in nodes:
+        await one.outbox.close()
+
+
+@pytest.mark.parametrize("every", ["day", "once"])
+async def test_what_is_taken_back_while_another_node_begins_it_is_not_said_again(
+    open_store: OpenStore, postgres_url: str, telegram: Simulation, clock: StillClock, every: str
+) -> None:
+    """The other node takes the step first; who takes it back then takes back what became of it."""
+    nodes = [Threadline(one, allow_private=True) for one in await open_store(2)]
+    line, other = nodes
+    await line.accounts.connect("telegram", {**telegram.credentials, "api": telegram.url})
+    await line.sessions.create("agent")
+    await line.consents.grant("agent", "telegram", "7001")
+    ada = next(PEOPLE)
+    await met(line, telegram, ada)
+    at = clock() + timedelta(hours=1)
+    when: dict[str, Any] = {"repeat": Repeat(at=f"{at:%H:%M}", zone="UTC")}
+    sent = await line.initiative.send(
+        "agent", f"telegram:{ada}", "due", **(when if every == "day" else {"at": at})
+    )
+    clock.move(hours=1)
+    table = "sends" if every == "day" else "chains"
+    _, answer = await together(
+        postgres_url,
+        table,
+        other.initiative.round(),
+        line.initiative.cancel(sent.id),
+        in_order=True,
+    )
+    assert answer.state is SendState.CANCELLED
+    for _ in range(2):
+        await line.outbox.round()
+        clock.move(days=1)
+        await line.initiative.round()
+    assert len(said(telegram, ada)) == (1 if every == "day" else 0)
     for one in nodes:
         await one.outbox.close()

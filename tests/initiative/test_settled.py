@@ -173,6 +173,33 @@ async def test_a_send_whose_delivery_goes_on_is_open_again(scene: Scene, clock: 
     assert (found.delivery.state.value, found.state) == ("pending", SendState.OPEN)
 
 
+@pytest.mark.acceptance("H7")
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+async def test_what_was_resent_is_what_is_shown_and_taken_back(both: Both, beside: bool) -> None:
+    """The first channel waits again after the second one was tried."""
+    await both.line.consents.set_limits({"recipient_per_hour": 1})
+    both.telegram.do("block", user=both.user)
+    if beside:
+        both.discord.fault("rate_limit", wait=60, place=both.dm)
+    else:
+        both.discord.fault("status", status=403, place=both.dm)
+    sent = await both.ended(await both.line.initiative.send("agent", both.to, "once"))
+    assert outcomes(sent) == [
+        ("telegram", "failed"),
+        ("discord", "pending" if beside else "failed"),
+    ]
+    both.telegram.do("unblock", user=both.user)
+    await both.line.deliveries.resend(sent.tried[0]["delivery"])
+    if not beside:
+        assert await delivery_of(both.line, sent) == sent.tried[0]["delivery"]
+    gone = await both.line.initiative.cancel(sent.id)
+    assert gone.state is SendState.CANCELLED
+    assert {one for _, one in outcomes(gone)} <= {"cancelled", "failed"}
+    await both.ended(sent)
+    assert (said(both.telegram, both.user), both.seen()) == ([], [])
+    await both.line.initiative.send("agent", both.to, "more")
+
+
 async def delivery_of(line: Threadline, sent: SendStatus) -> str:
     """The newest delivery of a send."""
     found = (await line.initiative.show(sent.id)).delivery

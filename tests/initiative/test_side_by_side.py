@@ -94,3 +94,33 @@ async def test_what_is_due_to_one_recipient_leaves_in_its_order(
         for one in sends:
             assert (await both.line.initiative.settled(one)).state is SendState.DELIVERED
     assert both.seen() == ["0", "1", "2", "3"]
+
+
+@pytest.mark.acceptance("H10")
+async def test_what_cannot_be_opened_is_asked_for_once_and_overtaken_by_nothing(
+    both: Both, clock: StillClock
+) -> None:
+    """Many are due to one recipient; what goes another way waits for none of them."""
+    at = clock() + timedelta(hours=1)
+    sends = [
+        await both.line.initiative.send(
+            "agent", both.to, f"{number}", via="discord", at=at + timedelta(seconds=number)
+        )
+        for number in range(4)
+    ]
+    other = await both.line.initiative.send(
+        "agent", both.to, "here", via="telegram", at=at + timedelta(seconds=9)
+    )
+    asked = len(both.discord.calls(OPENING))
+    both.discord.fault("status", status=503, on=OPENING)
+    clock.move(hours=1, minutes=1)
+
+    await both.ended(other)
+
+    assert (await both.line.initiative.show(other.id)).state is SendState.DELIVERED
+    states = [(await both.line.initiative.show(one.id)).state for one in sends]
+    assert states == [SendState.SCHEDULED] * len(sends)
+    assert len(both.discord.calls(OPENING)) == asked + 1
+    clock.move(minutes=1)
+    await both.ended(sends[-1])
+    assert both.seen() == ["0", "1", "2", "3"]

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from mautrix.types import RoomCreatePreset, RoomID
+from mautrix.types import RoomCreatePreset, RoomID, UserID
 
 from tests.matrix.conftest import Bot, People, Person, account_of
 from threadline.adapters.matrix import Matrix
@@ -363,3 +363,32 @@ async def test_a_room_that_another_node_drops_from_the_list_is_put_there_again(
 
     assert dropped
     assert kept == {**other, ada.user: [step.conversation_id]}
+
+
+@pytest.mark.acceptance("H2")
+@pytest.mark.parametrize("kicked", [False, True], ids=["left", "kicked"])
+async def test_a_person_whose_room_we_are_out_of_is_opened_in_another_one(
+    people: People, bot: Bot, kicked: bool
+) -> None:
+    """The room keeps its alias, and we do not come back by ourselves: the account left it, or it
+    was a stranger's, who put us out."""
+    ada, eve = await people("ada"), await people("eve")
+    if kicked:
+        alias = alias_of(bot.user, ada.user)
+        room = await eve.room(bot.user, alias_localpart=alias)
+        await bot.hears(await eve.says(room, "Come in"))
+        await eve.client.kick_user(RoomID(room), UserID(bot.user))
+    else:
+        first, _ = await opened(bot, ada.user)
+        assert isinstance(first, ConversationRef)
+        room = first.conversation_id
+        api = Api(bot.account.settings["api"], bot.token)
+        left = await bot.call(api.call("POST", "rooms", room, "leave", body={}))
+        assert left.status == 200
+
+    found, _ = await opened(bot, ada.user)
+    again, _ = await opened(bot, ada.user)
+
+    assert isinstance(found, ConversationRef)
+    assert (found.conversation_id == room, again == found) == (False, True)
+    await ada.enters(found.conversation_id)

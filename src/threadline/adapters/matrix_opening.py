@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -28,6 +28,7 @@ LIST, MEMBERS, CREATE, ALIAS, STATE, INVITE, KEEP = (
     f"opening.{step}" for step in ("list", "members", "create", "alias", "state", "invite", "keep")
 )
 THERE = ("join", "invite")
+OUT = ("leave", "ban")
 PUT = 3
 _PERSON = re.compile("@[^\\s:\x00\ud800-\udfff]+:[^\\s\x00\ud800-\udfff]+")
 
@@ -96,9 +97,12 @@ def read_direct(
             room, state = _room(call), decoded(answer.body)
             events = state if ok and isinstance(state, list) else []
             there = _there(events)
+            if me in _there(events, OUT):
+                # We were in it and are not any more; nobody will ask us in again.
+                return _create(api, me, address, room)
             if me not in there:
                 # Whoever makes it at this moment has named it and is not in it yet.
-                reason = "the room with this person is being made, or is not ours any more."
+                reason = "the room with this person is being made, or is not ours."
                 return Doubt(reason=reason)
             if there - {me, address} or not _makers(events) <= {me, address}:
                 return _create(api, me, address, room)
@@ -136,8 +140,8 @@ def _members(api: Api, room: str) -> ApiCall:
     )
 
 
-def _there(events: Iterable[Any]) -> set[str]:
-    """Who is in the room, or asked into it."""
+def _there(events: Iterable[Any], how: Collection[str] = THERE) -> set[str]:
+    """Who is in the room, or asked into it; or is so in another way."""
     return {
         who
         for one in events
@@ -145,7 +149,7 @@ def _there(events: Iterable[Any]) -> set[str]:
         and one.get("type") == "m.room.member"
         and isinstance(who := one.get("state_key"), str)
         and isinstance(content := one.get("content"), dict)
-        and content.get("membership") in THERE
+        and content.get("membership") in how
     }
 
 

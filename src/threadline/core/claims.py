@@ -14,15 +14,27 @@ from threadline.core.deliveries import OPEN_STATES, Delivery, DeliveryState
 from threadline.core.draft import Draft
 from threadline.core.ids import public
 from threadline.core.joining import heir_of, recipient
+from threadline.core.meeting import contact_of
 from threadline.core.model import ALL, Claim, Conversation, Reason
 from threadline.core.people import BY_SYSTEM
-from threadline.core.ports import CHAIN, DELIVERY, IN_LANE, QUOTA, SEND, Page, fetch
+from threadline.core.ports import (
+    CHAIN,
+    CONVERSATION,
+    DELIVERIES_OF,
+    DELIVERY,
+    IN_LANE,
+    QUOTA,
+    SEND,
+    Page,
+    fetch,
+)
 from threadline.core.rules import allowance, binding, delivery
 from threadline.core.seating import heir, seat
 from threadline.core.sends import Send, SendState, Tried
 from threadline.core.unseating import end_grant
 
 LOOK = 100
+LATEST = 1 << 62
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACCOUNT = "account:"
 ENDED = {
@@ -32,6 +44,7 @@ ENDED = {
     DeliveryState.CANCELLED: SendState.CANCELLED,
     DeliveryState.UNCERTAIN: SendState.UNCERTAIN,
 }
+UNSAID = frozenset({DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.CANCELLED})
 
 
 def become(draft: Draft, conversation: Conversation, now: datetime) -> Conversation:
@@ -92,7 +105,11 @@ def settle(draft: Draft, before: Delivery | None, after: Delivery, now: datetime
     out = _taken(after)
     conversation = draft.taken(after.conversation)
     claim = None if conversation is None else conversation.about.claim
-    if conversation is not None and claim is not None and claim.session == after.session and ends:
+    if conversation is not None and claim is None and out and before is not None:
+        if before.state in UNSAID and after.right == delivery.CLAIM and _free(conversation, now):
+            # Its end took the claim away, and was wrong.
+            become(draft, make(draft, conversation, after.session, after.id, None), now)
+    elif conversation is not None and claim is not None and claim.session == after.session and ends:
         if out:
             become(draft, conversation, now)
         elif claim.delivery == after.id and after.state is not DeliveryState.UNCERTAIN:
@@ -189,9 +206,7 @@ def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datet
     send = counted(draft, again)
     if send is None:
         return
-    about = conversation.about
-    free = about.claim is None and about.group is None and binding.current(about, now) is None
-    if again.right == delivery.CLAIM and free:
+    if again.right == delivery.CLAIM and _free(conversation, now):
         make(draft, conversation, again.session, again.id, None)
     audit(
         draft,
@@ -206,13 +221,20 @@ def reopen(draft: Draft, conversation: Conversation, again: Delivery, now: datet
         count_again(draft, send, again, now)
 
 
+def _free(conversation: Conversation, now: datetime) -> bool:
+    """Whether an answer here would be nobody's."""
+    about = conversation.about
+    return about.claim is None and about.group is None and binding.current(about, now) is None
+
+
 def count_again(draft: Draft, send: Send, said: Delivery, now: datetime) -> None:
     """Reserve what was given back, of the account that this delivery leaves through."""
     there = draft.taken(said.conversation)
     if there is None:
         return
     account = f"{ACCOUNT}{there.ref.provider}/{there.ref.account_id}"
-    names = [*(one for one in send.reserved if not one.startswith(ACCOUNT)), account]
+    counted = _counted_as(draft, send)
+    names = [*(one for one in counted if not one.startswith(ACCOUNT)), account]
     if account not in send.reserved:
         draft.put(SEND, send.id, replace(send, reserved=(*send.reserved, account)))
     for name in names:
@@ -223,12 +245,22 @@ def count_again(draft: Draft, send: Send, said: Delivery, now: datetime) -> None
 
 
 def _next_claim(draft: Draft, claim: Claim, ended: Delivery) -> Claim | None:
-    """The claim as another send of the same session holds it, None where there is none."""
-    rows = draft.page(Page(IN_LANE, (ended.conversation, LOOK)))
-    for row in fetch(draft, DELIVERY, [(one.conversation, one.id) for one in rows]):
-        own = row is not None and row.id != ended.id and row.session == claim.session
-        if row is not None and own and row.in_lane and row.right == delivery.CLAIM:
-            return replace(claim, delivery=row.id)
+    """The claim as another send of the same session holds it, None where there is none.
+
+    One in doubt that is set aside is behind those in the lane: it may have been said.
+    """
+    pages = (
+        Page(IN_LANE, (ended.conversation, LOOK)),
+        Page(DELIVERIES_OF, (ended.conversation, LATEST, 0, 0, LOOK)),
+    )
+    for page in pages:
+        rows = draft.page(page)
+        for row in fetch(draft, DELIVERY, [(one.conversation, one.id) for one in rows]):
+            own = row is not None and row.id != ended.id and row.session == claim.session
+            if row is None or not own or row.right != delivery.CLAIM:
+                continue
+            if row.state in OPEN_STATES:
+                return replace(claim, delivery=row.id)
     return None
 
 
@@ -240,12 +272,29 @@ def _outcome(one: Tried, after: Delivery, now: datetime) -> Tried:
 
 def give_back(draft: Draft, send: Send) -> None:
     """Refund what a send that failed had reserved."""
-    names = set(send.reserved)
-    person = heir_of(draft, send.person)
-    if person is not None and send.person is not None and recipient(send.person) in names:
-        # Who it was for may have turned out to be somebody else meanwhile.
-        names.add(recipient(person.id))
-    for name in sorted(names):
+    for name in _counted_as(draft, send):
         quota = draft.get(QUOTA, (send.scope_id, name))
         if quota is not None:
             draft.put(QUOTA, (send.scope_id, name), allowance.refund(quota, send.id))
+
+
+def _counted_as(draft: Draft, send: Send) -> list[str]:
+    """What it is counted under. Who it is for may have turned out to be somebody else meanwhile,
+    and so may the place: what was counted is counted there too."""
+    names, places = set(send.reserved), _places(draft, send)
+    if send.person is not None and recipient(send.person) in names:
+        met = [contact_of(draft, one) for one in places]
+        ids = [send.person, *(one.person for one in met if one is not None)]
+        subjects = [heir_of(draft, one) for one in ids]
+        names.update(recipient(one.id) for one in subjects if one is not None)
+    for place in places:
+        if recipient(place.id) in names and place.about.moved_to is not None:
+            names.add(recipient(place.about.moved_to))
+    return sorted(names)
+
+
+def _places(draft: Draft, send: Send) -> list[Conversation]:
+    """Where it was tried."""
+    numbers = [one.conversation for one in send.tried if one.conversation is not None]
+    rows = fetch(draft, CONVERSATION, list(dict.fromkeys(numbers)))
+    return [one for one in rows if one is not None]

@@ -302,7 +302,9 @@ def _right(
         _answered_by(draft, _thread_below(conversation), session, now, root=True)
         return right, None
     claim = conversation.about.claim
-    if claim is not None and claim.session not in numbers_of(session):
+    holds = None if claim is None else heir(draft, claim.session)
+    if claim is not None and holds is not None and claim.session not in numbers_of(session):
+        # That of a retired one holds nobody off: no answer reaches it.
         _conflict(draft, claim.session)
     handle = _handle(draft, conversation, session, now)
     claimed = replace(

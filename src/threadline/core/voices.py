@@ -112,6 +112,10 @@ def choose(
         return conversation, NOBODY
     if conversation.about.budget and not message.actor.is_bot:
         conversation = replace(conversation, about=replace(conversation.about, budget={}))
+    claim = conversation.about.claim
+    if claim is not None and heir(draft, claim.session) is None:
+        # Of a session that was retired: nobody waits for the answer.
+        conversation = become(draft, conversation, now)
     room = parent_of(draft, conversation) if conversation.kind is Kind.THREAD else None
     owner, holder = stage(conversation, room, now)
     bound = None if owner is not None else speaker_of(holder, now)

@@ -13,7 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from threadline.core.draft import Draft
-from threadline.core.errors import NoAdapter, ThreadlineError
+from threadline.core.errors import (
+    ConsentRequired,
+    NoAdapter,
+    NoAddress,
+    NotFound,
+    ReplyRouteConflict,
+    ThreadlineError,
+)
 from threadline.core.model import SessionCaller
 from threadline.core.ports import (
     SEND,
@@ -44,7 +51,13 @@ AGAIN_SECONDS = 1.0
 # So many at most: what waits for one dead platform leaves room for all others.
 IN_HAND = 500
 
+# What is refused so to one is so to all that a session sends there in the same way.
+FOR_ALL = frozenset(
+    one.code for one in (ConsentRequired, NoAdapter, NoAddress, NotFound, ReplyRouteConflict)
+)
+
 To = tuple[str, str]
+Way = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,8 @@ class TakeDue(Story[tuple[list[tuple[Send, str]], float | None]]):
             if send.repeat is not None and session is not None:
                 send = self._today(draft, send, now)
             found.append((send, "" if session is None else session.name))
+        # Those put off together, or due at the same moment, leave as they were meant to.
+        found.sort(key=lambda one: (one[0].at or one[0].created_at, one[0].created_at))
         wait: float | None = None
         if len(due) < len(rows):
             wait = max(0.0, (rows[len(due)][1] - here) / 1_000_000)
@@ -196,10 +211,11 @@ class DueSends:
         """One recipient's, one after the other."""
         hands = self._hands
         lane = hands.lanes[to]
+        away: set[Way] = set()
         try:
             while lane:
                 send, name = lane[0]
-                await self._go_on(send, name)
+                await self._go_on(send, name, away)
                 hands.sends.discard(lane.popleft()[0].id)
         except ThreadlineError as error:
             # What was not done is due, so it is taken again.
@@ -210,7 +226,8 @@ class DueSends:
             hands.sends.difference_update(one.id for one, _ in lane)
             hands.freed.set()
 
-    async def _go_on(self, send: Send, name: str) -> None:
+    async def _go_on(self, send: Send, name: str, away: set[Way]) -> None:
+        """One of them; `away` are the ways that could not be asked for one before it."""
         now = await self._store.read(ReadNow())
         caller = SessionCaller(name, send.scope_id, frozenset({"read", "send", "publish"}))
         due = send.at or now
@@ -221,7 +238,11 @@ class DueSends:
             why = f"it was due at {due:%Y-%m-%d %H:%M}Z and nothing worked on it in time."
             await self._end(send, SendState.EXPIRED, why, send.tried)
             return
-        scheduled = send.state is SendState.SCHEDULED
+        scheduled, way = send.state is SendState.SCHEDULED, (send.session, send.via)
+        if scheduled and way in away:
+            # It would not fare better, must not overtake, and asking may take long.
+            await self._store.run(Postpone(send=send))
+            return
         tried = send.tried
         # An outage that is shorter than it may live drops nothing.
         lives = now - (send.at or send.created_at) < self._pace.time_to_live
@@ -248,6 +269,8 @@ class DueSends:
         except ThreadlineError as failed:
             error, passes = failed, isinstance(failed, NoAdapter)
         if passes and (scheduled or lives):
+            if scheduled and tried and all(one.outcome in FOR_ALL for one in tried):
+                away.add(way)
             await self._store.run(Postpone(send=send))
         else:
             await self._end(send, SendState.FAILED, str(error), tried)

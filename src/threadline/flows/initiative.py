@@ -15,8 +15,9 @@ from typing import Any
 
 from threadline.core.adapters import Channels
 from threadline.core.auditing import named
-from threadline.core.deliveries import Words
+from threadline.core.deliveries import DeliveryState, Words
 from threadline.core.errors import (
+    DeliveryConflict,
     IdempotencyConflict,
     InvalidInput,
     ThreadlineError,
@@ -60,6 +61,7 @@ EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 POLL_SECONDS = 5.0
 INTENT_FOR = timedelta(hours=24)
 MAX_INTENT = 200
+PENDING = DeliveryState.PENDING.value
 
 
 class Initiative:
@@ -243,22 +245,44 @@ class Initiative:
         """
         if isinstance(caller, SessionCaller):
             authority.may_say(caller, caller.session, "send")
-        before = await self.show(send_id, caller=caller)
-        row = await self._store.read(ReadSend(number=number_of(send_id) or 0))
-        if row.state in WAITING and row.due_at is not None:
-            # Its time, or its next channel, has not come yet.
-            await self._store.run(
-                WriteEnd(
+        while True:
+            before = await self.show(send_id, caller=caller)
+            row = await self._store.read(ReadSend(number=number_of(send_id) or 0))
+            if row.state in WAITING and row.due_at is not None:
+                # Its time, or its next channel, has not come yet.
+                end = WriteEnd(
                     send=row,
                     state=SendState.CANCELLED,
                     reason="taken back.",
                     tried=row.tried,
                     by=named(caller),
                 )
-            )
-        elif before.delivery is not None:
-            await self._deliveries.cancel(before.delivery.id, caller=caller)
+                if await self._store.run(end):
+                    break
+                # Somebody took a step meanwhile, so it is another one that is taken back.
+                continue
+            try:
+                await self._cancel(before, caller)
+                break
+            except DeliveryConflict:
+                after = await self._store.read(ReadSend(number=row.id))
+                if after.step == row.step:
+                    raise
         return await self.show(send_id, caller=caller)
+
+    async def _cancel(self, sent: SendStatus, caller: Caller) -> None:
+        """Take back every delivery that waits: one may have been resent beside another."""
+        waiting = [one["delivery"] for one in sent.tried if one["outcome"] == PENDING]
+        if not waiting and sent.delivery is not None:
+            waiting = [sent.delivery.id]
+        left: DeliveryConflict | None = None
+        for one in waiting:
+            try:
+                await self._deliveries.cancel(one, caller=caller)
+            except DeliveryConflict as conflict:
+                left = conflict
+        if left is not None:
+            raise left
 
     async def settled(
         self, sent: SendStatus, *, patience: float = 30.0, caller: Caller = CONTROLLER

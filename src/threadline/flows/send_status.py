@@ -67,13 +67,16 @@ def shown(draft: Draft, send: Send, *, repeated: bool = False) -> SendStatus:
     session = heir(draft, send.session) or draft.get(SESSION, send.session)
     name = "" if session is None else session.name
     current: DeliveryStatus | None = None
+    under_way = False
     for one in send.tried:
         if one.conversation is None or one.delivery is None:
             continue
         row = draft.get(DELIVERY, (one.conversation, one.delivery))
         place = draft.get(CONVERSATION, one.conversation)
-        if row is not None and place is not None:
-            current = status_of(row, place, name)
+        if row is None or place is None or (under_way and not row.in_lane):
+            continue
+        under_way = row.in_lane
+        current = status_of(row, place, name)
     first = send.first
     return SendStatus(
         id=public(send.id),

@@ -228,7 +228,7 @@ def nowhere(ref: ConversationRef, now: datetime) -> Conversation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteEnd(Story[None]):
+class WriteEnd(Story[bool]):
     """A send that nothing could carry, or that somebody took back."""
 
     send: Send
@@ -241,13 +241,14 @@ class WriteEnd(Story[None]):
         """Both, so that no other step is overwritten."""
         return Needs(hold=((CHAIN, self.send.scope_id), (SEND, self.send.id)))
 
-    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, None]:
-        """Nothing where somebody else took the step."""
+    def decide(self, loaded: Loaded, now: datetime) -> tuple[Changes, bool]:
+        """Whether it ended so; nothing where somebody else took the step."""
         draft = Draft(loaded)
         row = draft.get(SEND, self.send.id)
-        if row is not None and row.step == self.send.step:
+        own = row is not None and row.step == self.send.step
+        if row is not None and own:
             end(draft, replace(row, tried=self.tried), self.state, self.reason, now, self.by)
-        return draft.changes, None
+        return draft.changes, own or (row is not None and row.state is self.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

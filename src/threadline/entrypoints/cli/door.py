@@ -62,7 +62,7 @@ ADVICE = {
     "outcome_unknown": "Look whether it is there before you try again.",
     "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "`threadline config` shows the settings and where each comes from.",
-    "consent_required": "`threadline consent on` decides that, for a person or a room.",
+    "consent_required": "It is decided with: threadline consent on --person WHO, or --room REF",
     "limit_reached": "`threadline limits` shows and changes them.",
     "no_address": "`threadline person show WHO` lists what is known and verified.",
     "reply_route_conflict": "First: threadline unbind REF. Or let the session that answers write.",

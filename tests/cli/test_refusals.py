@@ -49,6 +49,10 @@ BAD: list[tuple[list[str], int, str, str]] = [
     (["search", " "], 2, "invalid_input", "a query has"),
     (["search", "x", "--after", "later"], 2, "invalid_input", "`next`"),
     (["conversations", "--store", "mysql://x/y"], 2, "config_error", "sqlite:PATH"),
+    (["conversations", "--store", "sqlite:"], 2, "config_error", "names no file"),
+    (["conversations", "--store", "sqlite:/"], 2, "config_error", "names no file"),
+    (["init", "--store", "sqlite:."], 2, "config_error", "names no file"),
+    (["doctor", "--store", "sqlite:/dev/null"], 2, "config_error", "names no file"),
     (["conversations", "--session", "helper", "--after", "?"], 2, "invalid_input", "`next`"),
 ]
 

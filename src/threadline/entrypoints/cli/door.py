@@ -307,10 +307,15 @@ async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | Non
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite store, None for any other store."""
+    """The file of a SQLite store, None for any other store. Raises `ConfigError` where it is none."""
     if not url.startswith("sqlite:"):
         return None
-    return Path(url.removeprefix("sqlite:")).expanduser()
+    file = Path(url.removeprefix("sqlite:")).expanduser()
+    if not file.name or (file.exists() and not file.is_file()):
+        from threadline.core.errors import ConfigError
+
+        raise ConfigError(f"the store {url!r} names no file; write sqlite:PATH.")
+    return file
 
 
 def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:

@@ -221,8 +221,8 @@ def show(
             return
         if not found:
             say(
-                "Nothing was decided, so nobody may write first: threadline consent on --person WHO, "
-                "or --room REF"
+                "Nothing was decided, so nobody may write first: threadline consent on "
+                "--person WHO, or --room REF"
             )
             return
         made = table("about", "state", "by", "when", "why")

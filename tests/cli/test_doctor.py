@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,6 +124,63 @@ def test_what_is_open_to_others_is_closed_to_them_where_it_is_asked_for(ready: S
     assert [oct(one.stat().st_mode & 0o777) for one in opened] == ["0o700", "0o600", "0o600"]
     assert sorted(done["repaired"]) == sorted(f"closed {one} to others" for one in opened)
     assert ready.good("doctor", "--repair", "--json").json["repaired"] == []
+
+
+def linked(home: Path, elsewhere: Path) -> None:
+    """The token is a link to a file that is not of the home."""
+    (home / "admin.token").symlink_to(elsewhere)
+
+
+def twice(home: Path, elsewhere: Path) -> None:
+    """The token is a second name of such a file."""
+    (home / "admin.token").hardlink_to(elsewhere)
+
+
+def shared(home: Path, elsewhere: Path) -> None:
+    """Something else lies in the home, for others to read."""
+    (home / "index.html").touch()
+    home.chmod(0o755)
+
+
+def moved(home: Path, elsewhere: Path) -> None:
+    """The home is a link to a folder elsewhere."""
+    home.rename(elsewhere.parent / "moved")
+    home.symlink_to(elsewhere.parent / "moved")
+    home.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("laid", "why"),
+    [
+        (linked, "it is a link to something else"),
+        (twice, "it has another name besides"),
+        (shared, "it holds more than threadline's files: index.html"),
+        (moved, "it is a link to something else"),
+    ],
+)
+def test_what_may_be_anybodys_is_left_as_it_is_and_told(
+    ready: Shell, tmp_path: Path, laid: Callable[[Path, Path], None], why: str
+) -> None:
+    home, elsewhere = ready.folder / "home", tmp_path / "elsewhere.txt"
+    elsewhere.write_text("x")
+    elsewhere.chmod(0o644)
+    laid(home, elsewhere)
+    before = [oct(one.stat().st_mode) for one in (home, elsewhere)]
+
+    done = ready("doctor", "--repair", "--json")
+
+    assert why in " ".join(one["advice"] for one in findings(done))
+    assert [oct(one.stat().st_mode) for one in (home, elsewhere)] == before
+    assert done.json["repaired"] == []
+
+
+def test_a_repair_takes_from_others_and_gives_the_owner_nothing(ready: Shell) -> None:
+    key = Path(f"{ready.store}.key")
+    key.chmod(0o444)
+
+    ready.good("doctor", "--repair")
+
+    assert oct(key.stat().st_mode & 0o777) == "0o400"
 
 
 def open_to_all() -> None:

@@ -31,7 +31,12 @@ BAD: list[tuple[list[str], int, str, str]] = [
     (["tail", "gone", "--once"], 1, "session_retired", "was retired"),
     (["join", LOBBY, ""], 2, "invalid_input", "session"),
     (["join", LOBBY, "a\nb"], 2, "invalid_input", "session"),
-    (["join", LOBBY, "x", "--policy", "most"], 2, "invalid_input", "all, since_join, last_n"),
+    (
+        ["join", LOBBY, "x", "--policy", "most"],
+        2,
+        "invalid_input",
+        "backfill policy 'most' is unknown",
+    ),
     (["join", LOBBY, "x", "--policy", "last_n"], 2, "invalid_input", "last_n needs n"),
     (["join", LOBBY, "x", "-n", "0"], 2, "invalid_input", "at least 1"),
     (["leave", LOBBY, "helper", "--reason", "whim"], 2, "invalid_input", "manual, binding, group"),
@@ -44,6 +49,10 @@ BAD: list[tuple[list[str], int, str, str]] = [
     (["search", " "], 2, "invalid_input", "a query has"),
     (["search", "x", "--after", "later"], 2, "invalid_input", "`next`"),
     (["conversations", "--store", "mysql://x/y"], 2, "config_error", "sqlite:PATH"),
+    (["conversations", "--store", "sqlite:"], 2, "config_error", "names no file"),
+    (["conversations", "--store", "sqlite:/"], 2, "config_error", "names no file"),
+    (["init", "--store", "sqlite:."], 2, "config_error", "names no file"),
+    (["doctor", "--store", "sqlite:/dev/null"], 2, "config_error", "names no file"),
     (["conversations", "--session", "helper", "--after", "?"], 2, "invalid_input", "`next`"),
 ]
 
@@ -160,6 +169,26 @@ def test_wrong_usage_ends_with_two_and_shows_how(store: Shell, words: list[str])
     assert len(told.err.splitlines()) == 2
     assert "--help" in told.err
     assert given.error["code"] == "usage"
+
+
+@pytest.mark.parametrize("name", ["consent", "person", "token"])
+def test_a_name_for_several_commands_without_one_of_them_is_told_so(
+    store: Shell, name: str
+) -> None:
+    told = store(name)
+
+    assert told.code == 2
+    assert "Commands" in told.out
+    assert told.err.splitlines()[0] == "threadline: Missing command."
+
+
+def test_who_may_not_write_first_is_told_the_command_that_allows_it(store: Shell) -> None:
+    store.good("grant", "helper", "web/office")
+    refused = store("send", "helper", LOBBY, "hello")
+
+    assert refused.code == 1
+    assert "threadline consent on --person WHO, or --room REF" in refused.err
+    store.good("consent", "on", "--room", LOBBY)
 
 
 def test_a_text_with_a_nul_is_refused(store: Shell) -> None:

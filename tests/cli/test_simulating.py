@@ -53,3 +53,13 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(shell: Shell) -> None:
     assert (refused.code, refused.out) == (2, "")
     assert f"cannot listen on port {port}: Address already in use" in refused.err
     assert "--port" in refused.err
+
+
+@pytest.mark.parametrize("state", ["nowhere/state", "words.txt", "."])
+def test_a_state_that_cannot_be_kept_is_said(shell: Shell, state: str) -> None:
+    (shell.folder / "words.txt").write_text("These are words and no state. " * 50)
+
+    refused = shell("simulate", "telegram", "--state", state)
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"cannot keep its state in {state}: " in refused.err

@@ -291,7 +291,20 @@ async def test_a_door_tells_the_title_of_its_room_and_nothing_else(
 @pytest.mark.acceptance("L2")
 @pytest.mark.parametrize(
     "name",
-    ["Coder", "CODER", "@coder", "с\u043eder", "c\u200boder", "\u202ecoder", "c0der", "ｃｏｄｅｒ"],
+    [
+        *(
+            "Coder",
+            "CODER",
+            "@coder",
+            "с\u043eder",
+            "c\u200boder",
+            "\u202ecoder",
+            "c0der",
+            "ｃｏｄｅｒ",
+        ),
+        *("coder\ufe0f", "c\u180boder", "coder\U000e0100", "coder\U0001d159"),
+        *("ᴄᴏᴅᴇʀ", "cօder", "ᏟꓳᎠꓰꓣ", "ꓚoder", "coꓒer", "с௦der"),
+    ],
 )
 async def test_a_name_that_looks_like_a_handle_is_taken(
     site: Site, boss: httpx.AsyncClient, lobby: str, name: str

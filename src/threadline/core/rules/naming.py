@@ -9,32 +9,80 @@ like H and the small `η` like n.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 
 from threadline.core.errors import InvalidInput
 
 MAX_NAME = 64
 _UNSEEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+# Drawn as nothing: fillers, and what chooses a variant of the letter before it.
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
 
-# Small letters as they are drawn: of Cyrillic, of Greek, of Latin itself, and digits.
-_SMALL = str.maketrans(
-    dict(
-        zip(
-            "авеѕіјкмнорстухьԁԛԝӏһүҽ" + "αβγεζηικνορτυχωϲϳ" + "ıɑɡſøłđ" + "01|ǀ",
-            "abesijkmhopctyxbdqwlhye" + "abyeznikvoptuxwcj" + "iagsold" + "olll",
-            strict=True,
-        )
-    )
-)
-_CAPITAL = str.maketrans(
-    dict(
-        zip(
-            "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹ" + "АВЕЅІЈКМНОРСТУХԚԜӀҺҮ",
-            "ABEZHIKMNOPTYXC" + "ABESIJKMHOPCTYXQWLHY",
-            strict=True,
-        )
-    )
-)
+
+def _table(drawn: Mapping[str, str]) -> dict[int, str]:
+    return {ord(one): letter for letter, ones in drawn.items() for one in ones}
+
+
+# What is drawn like a small letter, in any font that has it: of Cyrillic, Greek, Armenian, Coptic,
+# of Latin itself, of scripts that are compared in their capitals (Cherokee, Lisu, Canadian
+# syllables, Tifinagh), and digits. Most are from Unicode's list of confusables.
+_LIKE_SMALL = {
+    "a": "аαɑᴀᎪꓮᗅ",
+    "b": "вьβʙᏏᏴꓐᑲᖯᗷ",
+    "c": "сϲᴄⲥᏟꓚ",
+    "d": "ԁđᴅᎠꓓꓒᗞᗪᑯᏧ",
+    "e": "еҽεᴇᎬꓰⴹ℮",
+    "f": "ꜰꓝᖴϝքƒ",
+    "g": "ɡɢցᏀᏳꓖԍ",
+    "h": "нһʜհⲏᎻᏂꓧᕼ",
+    "i": "іιıɩɪⲓᎥꙇ",
+    "j": "јϳᴊᎫꓙᒍ",
+    "k": "кκᴋⲕᏦꓗᛕ",
+    "l": "ӏł1|ǀʟᏞꓡᒪⳑⵏꓲ۱",
+    "m": "мᴍⲙᎷꓟᗰϻ",
+    "n": "ηɴոռⲛꓠ",
+    "o": "оοø0ᴏᴑօⲟꓳⵔ০ଠ୦०੦૦௦౦೦ഠ൦๐໐ဝ၀ჿዐ〇",
+    "p": "рρᴘⲣᏢꓑᑭ",
+    "q": "ԛգզⵕ",
+    "r": "ʀгᴦⲅᎡᏒꓣᖇ",
+    "s": "ѕſꜱᏕᏚꓢ",
+    "t": "тτᴛⲧᎢꓔ",
+    "u": "υսᴜʋꓴᑌ",
+    "v": "νᴠѵᏙꓦᐯⴸ",
+    "w": "ԝωᴡɯѡաᏔᎳꓪ",
+    "x": "хχⲭꓫⵝᕁᕽ×",
+    "y": "уүγʏɣⲩყᎩᎽꓬ",
+    "z": "ζᴢᏃꓜ",
+}
+_LIKE_CAPITAL = {
+    "A": "ΑА",
+    "B": "ΒВ",
+    "C": "ϹС",
+    "E": "ΕЕ",
+    "F": "Ϝ",
+    "G": "Ԍ",
+    "H": "ΗНҺⲎ",
+    "I": "ΙІⲒ",
+    "J": "Ј",
+    "K": "ΚК",
+    "L": "ӀⳐ",
+    "M": "ΜМϺ",
+    "N": "Ν",
+    "O": "ΟОՕ",
+    "P": "ΡР",
+    "Q": "Ԛ",
+    "S": "ЅՏ",
+    "T": "ΤТ",
+    "U": "Ս",
+    "V": "Ѵ",
+    "W": "Ԝ",
+    "X": "ΧХ",
+    "Y": "ΥУҮ",
+    "Z": "Ζ",
+}
+_SMALL, _CAPITAL = _table(_LIKE_SMALL), _table(_LIKE_CAPITAL)
 _PAIRS = (("rn", "m"), ("vv", "w"), ("i", "l"))
 
 

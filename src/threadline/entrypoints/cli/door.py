@@ -62,7 +62,7 @@ ADVICE = {
     "outcome_unknown": "Look whether it is there before you try again.",
     "tokens_unavailable": "Count in characters: --budget-unit characters",
     "config_error": "`threadline config` shows the settings and where each comes from.",
-    "consent_required": "`threadline consent on` decides that, for a person or a room.",
+    "consent_required": "It is decided with: threadline consent on --person WHO, or --room REF",
     "limit_reached": "`threadline limits` shows and changes them.",
     "no_address": "`threadline person show WHO` lists what is known and verified.",
     "reply_route_conflict": "First: threadline unbind REF. Or let the session that answers write.",
@@ -307,10 +307,15 @@ async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | Non
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite store, None for any other store."""
+    """The file of a SQLite store, None for any other store. Raises `ConfigError` where it is none."""
     if not url.startswith("sqlite:"):
         return None
-    return Path(url.removeprefix("sqlite:")).expanduser()
+    file = Path(url.removeprefix("sqlite:")).expanduser()
+    if not file.name or (file.exists() and not file.is_file()):
+        from threadline.core.errors import ConfigError
+
+        raise ConfigError(f"the store {url!r} names no file; write sqlite:PATH.")
+    return file
 
 
 def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:

@@ -220,7 +220,10 @@ def show(
             write_json({"consents": [plain(one) for one in found]})
             return
         if not found:
-            say("Nothing was decided, so nobody may write first: threadline consent on")
+            say(
+                "Nothing was decided, so nobody may write first: threadline consent on "
+                "--person WHO, or --room REF"
+            )
             return
         made = table("about", "state", "by", "when", "why")
         for one in found:

@@ -160,6 +160,13 @@ def main() -> None:
         if said is None:
             raise
         path = getattr(getattr(error, "ctx", None), "command_path", "threadline")
-        complain("usage", said(), f"How it is used: {path} --help", {}, "--json" in sys.argv)
+        # A name for several commands shows its help by itself, and then has nothing to say.
+        complain(
+            "usage",
+            said() or "Missing command.",
+            f"How it is used: {path} --help",
+            {},
+            "--json" in sys.argv,
+        )
         code = Exit.USAGE
     sys.exit(int(code or Exit.OK))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sqlite3
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,6 +85,10 @@ def simulate(
 
         try:
             asyncio.run(serve(name, announce, port=port, state=state, webhook=webhook, speed=speed))
+        except sqlite3.Error as error:
+            from threadline.core.errors import ConfigError
+
+            raise ConfigError(f"cannot keep its state in {state}: {error}.") from None
         except OSError as error:
             if error.errno not in NO_PORT:
                 raise

@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import http.client
 import json
+import os
+import re
 import resource
 import shutil
 import socket
@@ -28,6 +30,11 @@ LITTLE_SPACE = 256 * 1024 * 1024
 MIB = 1024 * 1024
 FEW_FILES = 4_096
 PROBE_SECONDS = 2.0
+# What the home folder holds of ours: the store and what lies beside it, tokens, files, the demo's.
+OURS = re.compile(
+    r"threadline\..*|.+\.(db|sqlite3?)([.-].*)?|.+\.(token|key)|server\.url|demo\.json"
+    r"|files|attach|platform"
+)
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
@@ -206,12 +213,14 @@ def file_system(folder: Path, mounts: str) -> str:
 
 def private(report: Report, settings: Settings, file: Path | None, *, repair: bool) -> None:
     """Files that are secrets, or hold what people said, are for their owner only."""
-    key = Path(settings.key_file).expanduser() if settings.key_file else Path(f"{file}.key")
-    if key.exists():
-        report.fact("key", key)
-    watched: list[tuple[str, Path]] = [("the key", key), ("the token", settings.folder / ADMIN)]
+    watched: list[tuple[str, Path]] = [("the token", settings.folder / ADMIN)]
     if file is not None:
         watched.append(("the store", file))
+    if settings.key_file or file is not None:
+        key = Path(settings.key_file).expanduser() if settings.key_file else Path(f"{file}.key")
+        watched.insert(0, ("the key", key))
+        if key.exists():
+            report.fact("key", key)
     for what, one in watched:
         if one.is_file() and one.stat().st_mode & OTHERS:
             shut(report, f"others may read {what} {one}.", one, 0o600, repair=repair)
@@ -219,11 +228,42 @@ def private(report: Report, settings: Settings, file: Path | None, *, repair: bo
 
 def shut(report: Report, what: str, path: Path, mode: int, *, repair: bool) -> None:
     """What is open to others is closed to them, or it is said how."""
-    if repair:
-        path.chmod(mode)
+    kept = _closed(path) if repair else ""
+    if repair and not kept:
         report.repaired.append(f"closed {path} to others")
-    else:
-        report.find(what, f"Run: chmod {mode:o} {path}")
+        return
+    only = f" It is left to you: {kept}." if kept else ""
+    report.find(what, f"Run: chmod {mode:o} {path}{only}")
+
+
+def _closed(path: Path) -> str:
+    """Close to others what is ours alone, and nothing else; why not, where it is not.
+
+    Looked at and changed through one handle, so that nothing is put in its place in between.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        is_link = path.is_symlink()
+        return "it is a link to something else" if is_link else os.strerror(error.errno or 0)
+    try:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid():
+            return "it belongs to another user"
+        if stat.S_ISDIR(found.st_mode):
+            held = os.listdir(handle)
+            if not held:
+                return "it holds nothing of threadline's"
+            if strange := sorted(one for one in held if not OURS.fullmatch(one)):
+                return f"it holds more than threadline's files: {names(strange)}"
+        elif not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            return "it has another name besides"
+        os.fchmod(handle, stat.S_IMODE(found.st_mode) & ~OTHERS)
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    finally:
+        os.close(handle)
+    return ""
 
 
 def leftover(report: Report, hatch: Path, *, is_served: bool, repair: bool) -> None:

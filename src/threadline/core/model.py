@@ -29,15 +29,6 @@ NOTHING: Metadata = MappingProxyType({})
 _SAFE = re.compile(r"[A-Za-z0-9._~:@!$+=,-]+")
 
 
-def _spaced(name: str) -> str:
-    """The words of a class's name.
-
-    >>> _spaced("BackfillPolicy")
-    'backfill policy'
-    """
-    return "".join(f" {one.lower()}" if one.isupper() else one for one in name).strip()
-
-
 class Word(StrEnum):
     """An enumeration that accepts its words in any case and names the words it knows."""
 
@@ -56,8 +47,9 @@ class Word(StrEnum):
             return cls(str(value))
         except ValueError:
             known = ", ".join(word.value for word in cls)
+            name = re.sub(r"(?<=.)([A-Z])", r" \1", cls.__name__).lower()
             raise InvalidInput(
-                f"{_spaced(cls.__name__)} {value!r} is unknown; use one of: {known}.",
+                f"{name} {value!r} is unknown; use one of: {known}.",
                 value=str(value),
             ) from None
 

@@ -307,7 +307,7 @@ async def _through_the_hatch(file: Path, settings: Settings) -> Threadline | Non
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite store, None for any other store. Raises `ConfigError` where it is none."""
+    """The file of a SQLite store, None for any other. Raises `ConfigError` where it is none."""
     if not url.startswith("sqlite:"):
         return None
     file = Path(url.removeprefix("sqlite:")).expanduser()

@@ -227,5 +227,5 @@ def test_the_command_makes_links_beside_a_running_server(served: Served) -> None
             assert number in served.command("link", "web/office/lobby", "--list").stdout
             assert served.command("link", "--revoke", number).returncode == 0
             assert "revoked" in served.command("link", "web/office/lobby", "--list").stdout
-    assert served.command("link").returncode == 1
-    assert served.command("link", "web/office/lobby", "--policy", "some").returncode == 1
+    assert served.command("link").returncode == 2
+    assert served.command("link", "web/office/lobby", "--policy", "some").returncode == 2

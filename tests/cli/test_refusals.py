@@ -182,13 +182,13 @@ def test_a_name_for_several_commands_without_one_of_them_is_told_so(
     assert told.err.splitlines()[0] == "threadline: Missing command."
 
 
-def test_who_may_not_write_first_is_told_the_command_that_allows_it(store: Shell) -> None:
-    store.good("grant", "helper", "web/office")
-    refused = store("send", "helper", LOBBY, "hello")
+def test_who_may_not_write_first_is_told_the_command_that_allows_it(ready: Shell) -> None:
+    ready.good("grant", "helper", "web/office")
+    refused = ready("send", "helper", LOBBY, "hello")
 
     assert refused.code == 1
     assert "threadline consent on --person WHO, or --room REF" in refused.err
-    store.good("consent", "on", "--room", LOBBY)
+    ready.good("consent", "on", "--room", LOBBY)
 
 
 def test_a_text_with_a_nul_is_refused(store: Shell) -> None:

@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.initiative.test_channels import HUMAN, Both, both, discord
+from tests.initiative.test_channels import HUMAN, Both, both, discord, record_of
+from threadline import Threadline
 from threadline.adapters.discord import Discord
+from threadline.app import Reach
+from threadline.core.adapters import Account, Adapter
+from threadline.core.errors import NoAdapter
 from threadline.core.sends import SendState
+from threadline.core.wire import ApiCall, ApiResponse
 from threadline.testing.clock import StillClock
 
 __all__ = ["both", "discord"]
@@ -124,3 +131,78 @@ async def test_what_cannot_be_opened_is_asked_for_once_and_overtaken_by_nothing(
     clock.move(minutes=1)
     await both.ended(sends[-1])
     assert both.seen() == ["0", "1", "2", "3"]
+
+
+class Odd(Discord):
+    """A dialect of somebody's own that is not as total as a dialect has to be."""
+
+    def read_direct(self, address: str, call: ApiCall, answer: ApiResponse) -> Any:
+        """What nobody thought of."""
+        raise KeyError("id")
+
+
+class OddReach(Reach):
+    """Reaches Discord by it."""
+
+    def dialect(self, account: Account) -> Adapter | None:
+        """See `core.adapters.Channels.dialect`."""
+        return Odd(account) if account.provider == "discord" else super().dialect(account)
+
+
+@pytest.mark.acceptance("H10")
+async def test_a_dialect_that_fails_over_an_answer_stops_nobody_elses_and_is_asked_again_later(
+    both: Both, clock: StillClock
+) -> None:
+    """What it failed over is still due, so nothing is lost; a send of now is told so."""
+    at = clock() + timedelta(hours=1)
+    line = Threadline(both.line.store, channels=OddReach(allow_private=True))
+    odd = await line.initiative.send("agent", both.to, "there", via="discord", at=at)
+    other = await line.initiative.send(
+        "agent", both.to, "here", via="telegram", at=at + timedelta(seconds=1)
+    )
+    asked = len(both.discord.calls(OPENING))
+    clock.move(hours=1, minutes=1)
+    try:
+        for _ in range(3):
+            await line.initiative.round()
+            await line.outbox.round()
+        with pytest.raises(NoAdapter, match="could not be read"):
+            await line.initiative.send("agent", both.to, "now", via="discord")
+    finally:
+        await line.outbox.close()
+
+    assert (await both.line.initiative.show(other.id)).state is SendState.DELIVERED
+    assert (await both.line.initiative.show(odd.id)).state is SendState.SCHEDULED
+    assert len(both.discord.calls(OPENING)) == asked + 2
+    clock.move(minutes=1)
+    await both.ended(odd)
+    assert both.seen() == ["there"]
+
+
+@pytest.mark.acceptance("H10")
+async def test_a_file_that_cannot_be_copied_for_now_waits_and_stops_nobody_elses(
+    both: Both, clock: StillClock, tmp_path: Path
+) -> None:
+    """Its copy is made when it is due, and there is no room on the disk then."""
+    part = await record_of(both)
+    at = clock() + timedelta(hours=1)
+    first = await both.line.initiative.send(
+        "agent", both.to, "again", attachments=[part], via="discord", at=at
+    )
+    other = await both.line.initiative.send(
+        "agent", f"telegram:{both.user}", "here", at=at + timedelta(seconds=1)
+    )
+    clock.move(hours=1, minutes=1)
+    files = tmp_path / "files"
+    files.rename(tmp_path / "aside")
+    files.write_bytes(b"no folder")
+
+    await both.ended(other)
+
+    assert (await both.line.initiative.show(other.id)).state is SendState.DELIVERED
+    assert (await both.line.initiative.show(first.id)).state is SendState.SCHEDULED
+    files.unlink()
+    (tmp_path / "aside").rename(files)
+    clock.move(minutes=1)
+    assert (await both.ended(first)).state is SendState.DELIVERED
+    assert both.seen() == ["again"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from threadline.core.adapters import Channels, Direct, Opening
+from threadline.core.adapters import Account, Channels, Direct, Opening
 from threadline.core.deliveries import Failure
 from threadline.core.errors import (
     ConsentRequired,
@@ -193,6 +193,18 @@ class Attempts:
         account = await self._store.read(
             ReadAccount(scope=scope, provider=channel.provider, account_id=channel.account_id)
         )
+        try:
+            return await self._opened(scope, channel, account)
+        except ThreadlineError:
+            raise
+        except Exception as defect:
+            # A dialect's defect closes one channel, for now, and what is next is asked.
+            why = f"what {channel.provider} answers could not be read ({type(defect).__name__})."
+            raise NoAdapter(f"{why} Try again.") from defect
+
+    async def _opened(
+        self, scope: str, channel: Channel, account: Account | None
+    ) -> ConversationRef:
         dialect: Any = None
         if account is not None and self._channels is not None:
             dialect = self._channels.dialect(account)

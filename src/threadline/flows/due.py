@@ -18,6 +18,7 @@ from threadline.core.errors import (
     NoAdapter,
     NoAddress,
     NotFound,
+    NotSent,
     ReplyRouteConflict,
     ThreadlineError,
 )
@@ -268,6 +269,10 @@ class DueSends:
             raise
         except ThreadlineError as failed:
             error, passes = failed, isinstance(failed, NoAdapter)
+        except Exception as defect:
+            # Such as a full disk: no verdict on this send, and nothing that stops another's.
+            _log("initiative.defect", error=type(defect).__name__)
+            error, passes = NotSent(f"it failed ({type(defect).__name__})."), True
         if passes and (scheduled or lives):
             if scheduled and tried and all(one.outcome in FOR_ALL for one in tried):
                 away.add(way)

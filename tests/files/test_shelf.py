@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -57,3 +59,27 @@ def test_the_same_bytes_stay_for_one_process_while_another_lets_them_go(tmp_path
     working: Callable[[int], list[str]] = partial(kept_again, tmp_path)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert list(pool.map(working, (1, 2))) == [[], []]
+
+
+@contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """The kernel refuses to make a file larger, as it does for a quota and a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_told_as_such_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, 10_000_000, holds=True)
+    with no_room_beyond(400_000), pytest.raises(FilesFull, match="disk"):
+        keep(shelf, 1, b"1" * 500_000)
+    assert [each.name for each in (tmp_path / "blobs").iterdir()] == []
+    assert shelf.find(link(1).key) is None
+    keep(shelf, 1, b"1" * 500_000)
+    kept = shelf.find(link(1).key)
+    assert kept is not None
+    with kept[1] as content:
+        assert content.read() == b"1" * 500_000

@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from tests.initiative.conftest import heard, transcript
 from tests.initiative.test_channels import HUMAN, Both, both, discord, record_of
 from threadline import Threadline
 from threadline.adapters.discord import Discord
 from threadline.app import Reach
 from threadline.core.adapters import Account, Adapter
 from threadline.core.errors import NoAdapter
+from threadline.core.files import Bounds
 from threadline.core.sends import SendState
 from threadline.core.wire import ApiCall, ApiResponse
+from threadline.flows.uploads import RecordFile
 from threadline.testing.clock import StillClock
 
 __all__ = ["both", "discord"]
@@ -205,4 +208,35 @@ async def test_a_file_that_cannot_be_copied_for_now_waits_and_stops_nobody_elses
     (tmp_path / "aside").rename(files)
     clock.move(minutes=1)
     assert (await both.ended(first)).state is SendState.DELIVERED
+    assert both.seen() == ["again"]
+
+
+@pytest.mark.acceptance("H10")
+async def test_a_file_there_is_no_room_for_when_it_is_due_waits_for_room(
+    both: Both, clock: StillClock, tmp_path: Path
+) -> None:
+    """What was given to us leaves in a day, and other files may be taken in then."""
+    both.telegram.do("give", chat=both.user, content="inside", name="a.txt")
+    await heard(both.line, both.telegram)
+    where = f"telegram/7001/{both.user}"
+    await both.line.speakers.bind(where, "agent", policy="all")
+    sequence = (await transcript(both.line, where))[-1].sequence
+    at = clock() + timedelta(hours=1)
+    sent = await both.line.initiative.send(
+        "agent",
+        both.to,
+        "again",
+        attachments=[RecordFile(conversation=where, sequence=sequence)],
+        via="discord",
+        at=at,
+    )
+    clock.move(hours=1, minutes=1)
+    full = Threadline(
+        both.line.store, allow_private=True, files=Bounds(given=1, folder=str(tmp_path / "files"))
+    )
+    await full.initiative.round()
+    assert (await full.initiative.show(sent.id)).state is SendState.SCHEDULED
+
+    clock.move(minutes=1)
+    assert (await both.ended(sent)).state is SendState.DELIVERED
     assert both.seen() == ["again"]

@@ -12,8 +12,12 @@ answers with. An error is raised with facts, so that a program can read what a p
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Any, ClassVar
+
+# What a system says where a disk has no room left, or a quota or a limit none.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

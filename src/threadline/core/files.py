@@ -137,7 +137,7 @@ class Cabinet(Protocol):
 
     def keep(self, link: Link, content: BinaryIO) -> tuple[str, BinaryIO]:
         """Keep bytes under a key; whatever was not asked for longest makes room. Raises `FilesFull`
-        where nothing may leave by itself."""
+        where nothing may leave by itself, and where the disk has no room."""
 
     def links(self) -> Iterator[Link]:
         """Everything that is kept, in no order."""

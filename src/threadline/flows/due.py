@@ -15,6 +15,7 @@ from typing import Any
 from threadline.core.draft import Draft
 from threadline.core.errors import (
     ConsentRequired,
+    FilesFull,
     NoAdapter,
     NoAddress,
     NotFound,
@@ -268,7 +269,7 @@ class DueSends:
         except UNKNOWN:
             raise
         except ThreadlineError as failed:
-            error, passes = failed, isinstance(failed, NoAdapter)
+            error, passes = failed, isinstance(failed, FilesFull | NoAdapter)
         except Exception as defect:
             # Such as a full disk: no verdict on this send, and nothing that stops another's.
             _log("initiative.defect", error=type(defect).__name__)

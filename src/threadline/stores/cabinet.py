@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from threadline.core.errors import FilesFull
+from threadline.core.errors import NO_SPACE, FilesFull
 from threadline.core.files import Link, digest_of
 
 MODE = 0o600
@@ -182,8 +182,10 @@ class Shelf:
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)
-        except BaseException:
+        except BaseException as error:
             fresh.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise FilesFull(f"(the disk has none: {error.strerror})") from None
             raise
 
     def _make_room(self, size: int) -> None:

@@ -11,7 +11,6 @@ How the file is locked, looked at and migrated before that is in `sqlite_file.py
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import threading
 import time
@@ -27,6 +26,7 @@ from typing import Any, ClassVar, TypeVar
 import apsw
 
 from threadline.core.errors import (
+    NO_SPACE,
     InvalidInput,
     StoreDamaged,
     StoreFull,
@@ -61,7 +61,6 @@ _INFRASTRUCTURE = (
     apsw.CantOpenError,
     apsw.NoMemError,
 )
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SYNC_FAILED = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 
 
@@ -241,7 +240,7 @@ class SqliteStore:
         answer = translated(error)
         if isinstance(error, apsw.IOError):
             synced = getattr(error, "extendedresult", 0) not in _SYNC_FAILED
-            if synced and self._errno in _NO_SPACE:
+            if synced and self._errno in NO_SPACE:
                 # A quota or a limit: SQLite says "full" for a full disk only.
                 return translated(apsw.FullError())
             # A disk that failed to sync once may have dropped the pages: never try again.

@@ -11,7 +11,6 @@ damaged, newer than this threadline, or made with another key; 70 a defect of ou
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import sys
 import time
@@ -320,7 +319,7 @@ def sqlite_file(url: str) -> Path | None:
 
 def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
     """Do the work and end the program with the code that fits; never with a traceback."""
-    from threadline.core.errors import ThreadlineError
+    from threadline.core.errors import NO_SPACE, ThreadlineError
 
     try:
         code = work() or Exit.OK
@@ -336,7 +335,7 @@ def leave(work: Callable[[], int | None], *, as_json: bool = False) -> None:
         code = Exit.OK
     except OSError as error:
         code = Exit.UNAVAILABLE
-        name = "store_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "os_error"
+        name = "store_full" if error.errno in NO_SPACE else "os_error"
         complain(name, str(error), ADVICE.get(name, ""), {}, as_json)
     except typer.Exit:
         raise

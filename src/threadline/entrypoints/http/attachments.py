@@ -18,7 +18,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, FromQuery, PathParameter
 from litestar.response import Stream
 
-from threadline.core.errors import FileTooLarge
+from threadline.core.errors import NO_SPACE, FilesFull, FileTooLarge
 from threadline.core.files import OCTETS, File, disposition
 from threadline.core.model import Guest
 from threadline.entrypoints.http import answers
@@ -140,7 +140,7 @@ async def in_room(
 async def received(request: Request[Any, Any, Any], most: int) -> AsyncIterator[BinaryIO]:
     """The body of a request as a file, which lies on the disk where it is not small.
 
-    Raises `FileTooLarge` before it is all here.
+    Raises `FileTooLarge` before it is all here, and `FilesFull` where the disk has no room.
     """
     size = 0
     with SpooledTemporaryFile(max_size=IN_MEMORY) as got:
@@ -148,7 +148,12 @@ async def received(request: Request[Any, Any, Any], most: int) -> AsyncIterator[
             size += len(part)
             if size > most:
                 raise FileTooLarge(f"({most} bytes are allowed, see THREADLINE_FILE_MEGABYTES)")
-            got.write(part)
+            try:
+                got.write(part)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                raise FilesFull(f"(the disk has none: {error.strerror})") from None
         yield cast("BinaryIO", got)
 
 
